@@ -1,0 +1,25 @@
+"""Status codes: stable numbers, after HTTP's. The texts name cause and cure and may improve."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Code(IntEnum):
+    MOVED = 301
+    MALFORMED = 400
+    NOT_AUTHENTICATED = 401
+    NOT_ALLOWED = 403
+    UNKNOWN_SERVICE = 404
+    DEADLINE_IN_QUEUE = 408
+    IDENTITY_IN_USE = 409
+    TOO_LARGE = 413
+    CONFIG_DIFFERS = 426
+    OVER_LIMIT = 429
+    SILENCE = 444  # never sent: a peer held for malware gets no answer
+    CLOCK_OFF = 498
+    CANCELLED = 499
+    UNEXPECTED = 501
+    WORKER_LOST = 502
+    NOT_ACCEPTING = 503
+    DEADLINE_IN_FLIGHT = 504

@@ -1,0 +1,28 @@
+"""What one message may be at most. A sender over a limit gets 400 or 413; limits of queues are in `core.settings`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+HEADER_BYTES_MAX: Final = 64 * 1024
+LONG_HEADER_BYTES_MAX: Final = 1024 * 1024  # of commands that list ids or carry a document: native._LONG
+FRAMES_MAX: Final = 32  # a message's frames, without the ROUTER's routing id
+FRAME_BYTES_MAX: Final = 8 * 1024 * 1024
+MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
+IDENTITY_BYTES_MAX: Final = 128
+NONCE_BYTES: Final = 8
+SEQUENCE_BYTES: Final = 8
+ID_BYTES_MIN: Final = NONCE_BYTES + 1 + SEQUENCE_BYTES
+ID_BYTES_MAX: Final = NONCE_BYTES + IDENTITY_BYTES_MAX + SEQUENCE_BYTES
+VERSION_BYTES: Final = 16  # a packed config version
+SERVICE_BYTES_MAX: Final = 128
+SERVICES_PER_WORKER_MAX: Final = 256
+CAPACITY_MAX: Final = 4096
+IN_FLIGHT_IDS_MAX: Final = CAPACITY_MAX
+ATTEMPTS_MAX: Final = 255
+TRIED_MAX: Final = 256  # endpoints in NEEDBROKER
+EPOCH_MAX: Final = 2**63 - 1
+OPTIONS_BYTES_MAX: Final = 4096
+REMAINING_MS_MAX: Final = 7 * 24 * 3600 * 1000
+PRIORITIES: Final = 4  # 0 background, 1 normal, 2 high, 3 urgent
+PRIORITY_NORMAL: Final = 1

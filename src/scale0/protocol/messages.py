@@ -1,0 +1,354 @@
+"""Every message of the native dialect, one class a command, named after it letter for letter.
+
+Frequent messages (TASK, TASKREPLY, PING, PONG) travel as packed fields, all others as a msgpack map of their
+parameters; `native.py` does both. Times on the wire are UTC in µs, durations are in ms or µs as their names say, and a
+deadline travels as the time that remains, for no two clocks agree.
+
+Majordomo's own messages stand in `majordomo.py`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, NewType
+
+import msgspec
+
+TaskId = NewType("TaskId", bytes)
+Body = tuple[bytes, ...]
+
+UNKNOWN_US = -1  # a duration or offset that nobody measured; never guessed
+
+
+class ConfigVersion(msgspec.Struct, frozen=True, order=True, gc=False):
+    """(epoch, number, content hash), totally ordered. All zero: no config yet."""
+
+    epoch: int = 0
+    number: int = 0
+    hash: bytes = bytes(8)
+
+    def pack(self) -> bytes:
+        return self.epoch.to_bytes(4, "big") + self.number.to_bytes(4, "big") + self.hash
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> ConfigVersion:
+        return cls(int.from_bytes(packed[:4], "big"), int.from_bytes(packed[4:8], "big"), packed[8:16])
+
+    def __str__(self) -> str:
+        return f"{self.epoch}.{self.number}.{self.hash.hex()[:8]}"
+
+
+NO_VERSION = bytes(16)
+"""A packed config version that says "none"."""
+
+
+class Command(IntEnum):
+    CONNECT = 1
+    CONFIG = 2
+    CONFIGACK = 3
+    READY = 4
+    READYOK = 5
+    PING = 6
+    PONG = 7
+    TASK = 8
+    TASKREPLY = 9
+    CANCEL = 10
+    NEEDBROKER = 11
+    CHANGEBROKER = 12
+    FORCENEGOTIATE = 13
+    DISCONNECT = 14
+    MANAGEMENTREQ = 15
+    MANAGEMENTREP = 16
+    ERROR = 17
+    PEERSTATUS = 18
+    TABLE = 19
+    TABLEREQ = 20
+    SNAPSHOT = 21
+    SNAPSHOTREQ = 22
+    STREAM = 23
+    STREAMACK = 24
+    CONFIGCHANGE = 25
+
+
+class Status(IntEnum):
+    OK = 0
+    FAILED = 1  # the handler raised: the body says what
+    RETURNED = 2  # never started: goes back to the front of the queue
+
+
+class Flag(IntEnum):
+    RESENT = 1  # the client has sent this id before and heard no outcome
+
+
+# --- frequent, packed ---------------------------------------------------------------------------------------------
+
+
+class Task(msgspec.Struct, gc=False):
+    """A request. The broker fills in `attempt`, its time and its config version on the way to the worker."""
+
+    id: TaskId
+    service: str
+    body: Body
+    remaining_ms: int
+    attempt: int = 1
+    priority: int = 1
+    flags: int = 0
+    send_time_us: int = 0
+    behind: int = 0  # this task's sequence less the oldest one that is still unanswered
+    broker_time_us: int = 0
+    config_version: bytes = NO_VERSION
+    options: bytes = b""  # a msgpack map, passed through
+
+
+class TaskReply(msgspec.Struct, gc=False):
+    """An answer: parts are numbered from 0, and the last one is `final`."""
+
+    id: TaskId
+    body: Body
+    attempt: int = 1
+    status: int = 0
+    part: int = 0
+    final: bool = True
+    time_us: int = 0
+    wait_us: int = UNKNOWN_US  # in the worker, before the handler ran
+    work_us: int = UNKNOWN_US  # in the handler
+    config_version: bytes = NO_VERSION
+
+
+class Ping(msgspec.Struct, gc=False):
+    """Alive. Zero or `UNKNOWN` fields were not measured or do not apply to the sender's role."""
+
+    time_us: int
+    heartbeat_interval_ms: int = 0
+    config_version: bytes = NO_VERSION
+    offset_us: int = 0
+    has_offset: bool = False
+    oldest_unanswered: int = 0  # client: every sequence below it may be forgotten
+
+
+class Pong(msgspec.Struct, gc=False):
+    time_us: int
+    echo_us: int
+    config_version: bytes = NO_VERSION
+    epoch: int = 0
+
+
+# --- rare, a map of parameters ------------------------------------------------------------------------------------
+
+
+class Rare(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A message whose parameters travel as a msgpack map."""
+
+
+class Connect(Rare):
+    """Starts or renews a session: the same identity and nonce move it to this connection."""
+
+    identity: str
+    nonce: bytes
+    services: list[str] = []
+    config_type: str = "JSON"
+    config_version: bytes = NO_VERSION
+    in_flight: list[bytes] = []
+
+
+class Config(Rare):
+    config_type: str
+    config_version: bytes
+    config: bytes
+    epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    liveness: int = 0
+
+
+class ConfigAck(Rare):
+    config_version: bytes
+    epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    liveness: int = 0
+
+
+class ServiceOffer(msgspec.Struct, omit_defaults=True):
+    name: str
+    idempotent: bool = False
+    max_attempts: int = 3
+
+
+class Ready(Rare):
+    """Enters the LRU queue; sent again, it changes services or capacity at run time. Capacity 0: leaving or pausing."""
+
+    services: list[ServiceOffer]
+    capacity: int = 1
+    heartbeat: bool = True
+    heartbeat_interval_ms: int = 0
+    time_us: int = 0
+    config_version: bytes = NO_VERSION
+    in_flight: list[bytes] = []
+
+
+class ReadyOk(Rare):
+    heartbeat_interval_ms: int
+    time_us: int
+    capacity: int
+    refused: dict[str, str] = {}  # service → why
+    epoch: int = 0
+
+
+class Cancel(Rare):
+    id: bytes
+
+
+class NeedBroker(Rare):
+    identity: str
+    services: list[str] = []
+    tried: list[str] = []  # endpoints that did not answer
+
+
+class ChangeBroker(Rare):
+    """Go there. `endpoint` is one address that serves the receiver's role."""
+
+    identity: str
+    endpoints: list[str]
+    public_key: str = ""
+    reason: str = ""
+
+
+class ForceNegotiate(Rare):
+    reason: str
+
+
+class Disconnect(Rare):
+    reason: str = ""
+
+
+class ManagementReq(Rare):
+    auth_id: str
+    auth_password: str
+    seq: int
+    command: str
+    arguments: dict[str, Any] = {}
+
+
+class ManagementRep(Rare):
+    seq: int
+    result: Any = None
+
+
+class Error(Rare):
+    """`id` when it answers TASK or CANCEL, `seq` when it answers MANAGEMENTREQ; `fatal` ends the session."""
+
+    code: int
+    text: str
+    id: bytes = b""
+    seq: int = 0
+    fatal: bool = False
+    detail: dict[str, Any] = {}
+
+
+# --- between peers ------------------------------------------------------------------------------------------------
+
+
+class PeerStatus(Rare):
+    identity: str
+    state: str
+    epoch: int
+    config_version: bytes
+    credit: dict[str, int] = {}  # service → slots granted to the receiver
+    queued: dict[str, int] = {}
+
+
+class TableReq(Rare):
+    since: int = 0
+
+
+class Table(Rare):
+    seq: int
+    rows: list[dict[str, Any]]
+
+
+class SnapshotReq(Rare):
+    what: str
+
+
+class Snapshot(Rare):
+    what: str
+    seq: int
+    state: bytes
+
+
+class Stream(Rare):
+    seq: int
+    changes: list[bytes]
+
+
+class StreamAck(Rare):
+    seq: int
+
+
+class ConfigChange(Rare):
+    base: bytes
+    document: bytes
+    author: str = ""
+
+
+Message = (
+    Task
+    | TaskReply
+    | Ping
+    | Pong
+    | Connect
+    | Config
+    | ConfigAck
+    | Ready
+    | ReadyOk
+    | Cancel
+    | NeedBroker
+    | ChangeBroker
+    | ForceNegotiate
+    | Disconnect
+    | ManagementReq
+    | ManagementRep
+    | Error
+    | PeerStatus
+    | TableReq
+    | Table
+    | SnapshotReq
+    | Snapshot
+    | Stream
+    | StreamAck
+    | ConfigChange
+)
+
+COMMANDS: dict[Command, type[Rare]] = {
+    Command.CONNECT: Connect,
+    Command.CONFIG: Config,
+    Command.CONFIGACK: ConfigAck,
+    Command.READY: Ready,
+    Command.READYOK: ReadyOk,
+    Command.CANCEL: Cancel,
+    Command.NEEDBROKER: NeedBroker,
+    Command.CHANGEBROKER: ChangeBroker,
+    Command.FORCENEGOTIATE: ForceNegotiate,
+    Command.DISCONNECT: Disconnect,
+    Command.MANAGEMENTREQ: ManagementReq,
+    Command.MANAGEMENTREP: ManagementRep,
+    Command.ERROR: Error,
+    Command.PEERSTATUS: PeerStatus,
+    Command.TABLE: Table,
+    Command.TABLEREQ: TableReq,
+    Command.SNAPSHOT: Snapshot,
+    Command.SNAPSHOTREQ: SnapshotReq,
+    Command.STREAM: Stream,
+    Command.STREAMACK: StreamAck,
+    Command.CONFIGCHANGE: ConfigChange,
+}
+"""The commands that travel as a map; TASK, TASKREPLY, PING and PONG are packed."""
+
+ALIASES: dict[str, str] = {
+    "hbeatinterval": "heartbeat_interval",
+    "configversion": "config_version",
+    "work_request_indentifier": "id",
+    "prefered_broker": "preferred_broker",
+    "heartbeat_interval": "heartbeat_interval_ms",
+    "time": "time_us",
+}
+"""Older and shorter parameter names, accepted wherever parameters are read."""

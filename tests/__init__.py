@@ -1,0 +1,1 @@
+"""The tests; a test's path mirrors its source's."""

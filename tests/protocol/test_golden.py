@@ -1,0 +1,297 @@
+"""The bytes of every native message, written out: the wire format cannot change unnoticed.
+
+A golden that fails means that older peers no longer understand newer ones: a new version of the dialect is needed then,
+not a new golden.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from scale0.protocol import native
+from scale0.protocol.ids import id_prefix, make_id
+from scale0.protocol.messages import (
+    COMMANDS,
+    Cancel,
+    ChangeBroker,
+    Command,
+    Config,
+    ConfigAck,
+    ConfigChange,
+    Connect,
+    Disconnect,
+    Error,
+    ForceNegotiate,
+    ManagementRep,
+    ManagementReq,
+    NeedBroker,
+    PeerStatus,
+    Ping,
+    Pong,
+    Ready,
+    ReadyOk,
+    ServiceOffer,
+    Snapshot,
+    SnapshotReq,
+    Stream,
+    StreamAck,
+    Table,
+    TableReq,
+    Task,
+    TaskReply,
+)
+
+VERSION = bytes.fromhex("00000001 0000002a 1122334455667788")
+NONCE = bytes.fromhex("0102030405060708")
+ID = make_id(id_prefix("c-1", NONCE), 7)
+
+PACKED: list[tuple[Any, list[str]]] = [
+    (
+        Task(
+            ID,
+            "greet",
+            (b"hi", b"", b"there"),
+            remaining_ms=60_000,
+            attempt=2,
+            priority=3,
+            flags=1,
+            send_time_us=0x0102030405060708,
+            behind=5,
+            broker_time_us=0x1112131415161718,
+            config_version=VERSION,
+            options=b"\x80",
+        ),
+        [
+            "534330433031 08"  # dialect, command
+            "02 03 01"  # attempt, priority, flags
+            "13 05 0001"  # lengths of id, service and options
+            "0000ea60 00000005"  # remaining ms, behind
+            "0102030405060708 1112131415161718"  # the sender's time, the broker's time
+            "00000001 0000002a 1122334455667788"  # config version
+            "0102030405060708 632d31 0000000000000007"  # id: nonce, identity, sequence
+            "6772656574 80",  # service, options
+            "6869",
+            "",
+            "7468657265",
+        ],
+    ),
+    (
+        TaskReply(
+            ID,
+            (b"hello",),
+            attempt=2,
+            status=1,
+            part=258,
+            final=True,
+            time_us=0x0102030405060708,
+            wait_us=-1,
+            work_us=1_000_000,
+            config_version=VERSION,
+        ),
+        [
+            "534330433031 09"
+            "02 01 01 13"  # attempt, status, is final, length of id
+            "00000102"  # part
+            "0102030405060708 ffffffffffffffff 00000000000f4240"  # time, wait (not measured), work
+            "00000001 0000002a 1122334455667788"
+            "0102030405060708 632d31 0000000000000007",
+            "68656c6c6f",
+        ],
+    ),
+    (
+        Ping(
+            0x0102030405060708,
+            heartbeat_interval_ms=2500,
+            config_version=VERSION,
+            offset_us=-2,
+            has_offset=True,
+            oldest_unanswered=7,
+        ),
+        [
+            "534330433031 06"
+            "0102030405060708 000009c4"  # time, interval
+            "01 fffffffffffffffe"  # has an offset, offset
+            "0000000000000007"  # oldest unanswered
+            "00000001 0000002a 1122334455667788"
+        ],
+    ),
+    (
+        Pong(0x0102030405060708, 0x1112131415161718, config_version=VERSION, epoch=9),
+        [
+            "534330433031 07"
+            "0102030405060708 1112131415161718"  # time, echo of the PING's time
+            "0000000000000009"  # epoch
+            "00000001 0000002a 1122334455667788"
+        ],
+    ),
+]
+
+MAPS: list[tuple[Any, int, dict[str, Any]]] = [
+    (
+        Connect(
+            identity="w-1",
+            nonce=NONCE,
+            services=["greet"],
+            config_type="ZPL",
+            config_version=VERSION,
+            in_flight=[ID],
+        ),
+        1,
+        {
+            "identity": "w-1",
+            "nonce": NONCE,
+            "services": ["greet"],
+            "config_type": "ZPL",
+            "config_version": VERSION,
+            "in_flight": [ID],
+        },
+    ),
+    (
+        Config(
+            config_type="JSON",
+            config_version=VERSION,
+            config=b"{}",
+            epoch=1,
+            heartbeat_interval_ms=2500,
+            liveness=3,
+        ),
+        2,
+        {
+            "config_type": "JSON",
+            "config_version": VERSION,
+            "config": b"{}",
+            "epoch": 1,
+            "heartbeat_interval_ms": 2500,
+            "liveness": 3,
+        },
+    ),
+    (
+        ConfigAck(config_version=VERSION, epoch=1, heartbeat_interval_ms=2500, liveness=3),
+        3,
+        {"config_version": VERSION, "epoch": 1, "heartbeat_interval_ms": 2500, "liveness": 3},
+    ),
+    (
+        Ready(
+            services=[ServiceOffer("greet"), ServiceOffer("sum", True, 5)],
+            capacity=4,
+            heartbeat=False,
+            heartbeat_interval_ms=2500,
+            time_us=1,
+            config_version=VERSION,
+            in_flight=[ID],
+        ),
+        4,
+        {
+            "services": [{"name": "greet"}, {"name": "sum", "idempotent": True, "max_attempts": 5}],
+            "capacity": 4,
+            "heartbeat": False,
+            "heartbeat_interval_ms": 2500,
+            "time_us": 1,
+            "config_version": VERSION,
+            "in_flight": [ID],
+        },
+    ),
+    (
+        ReadyOk(heartbeat_interval_ms=2500, time_us=1, capacity=4, refused={"mmi.x": "reserved"}, epoch=1),
+        5,
+        {"heartbeat_interval_ms": 2500, "time_us": 1, "capacity": 4, "refused": {"mmi.x": "reserved"}, "epoch": 1},
+    ),
+    (Cancel(id=ID), 10, {"id": ID}),
+    (
+        NeedBroker(identity="w-1", services=["greet"], tried=["tcp://a:1"]),
+        11,
+        {"identity": "w-1", "services": ["greet"], "tried": ["tcp://a:1"]},
+    ),
+    (
+        ChangeBroker(identity="b-2", endpoints=["tcp://b:2"], public_key="k", reason="drain"),
+        12,
+        {"identity": "b-2", "endpoints": ["tcp://b:2"], "public_key": "k", "reason": "drain"},
+    ),
+    (ForceNegotiate(reason="unknown"), 13, {"reason": "unknown"}),
+    (Disconnect(reason="done"), 14, {"reason": "done"}),
+    (Disconnect(), 14, {}),
+    (
+        ManagementReq(auth_id="op", auth_password="pw", seq=3, command="drain", arguments={"a": 1}),
+        15,
+        {"auth_id": "op", "auth_password": "pw", "seq": 3, "command": "drain", "arguments": {"a": 1}},
+    ),
+    (ManagementRep(seq=3, result=[True]), 16, {"seq": 3, "result": [True]}),
+    (
+        Error(code=404, text="no", id=ID, seq=3, fatal=True, detail={"near": ["greet"]}),
+        17,
+        {"code": 404, "text": "no", "id": ID, "seq": 3, "fatal": True, "detail": {"near": ["greet"]}},
+    ),
+    (
+        PeerStatus(
+            identity="b-2",
+            state="active",
+            epoch=1,
+            config_version=VERSION,
+            credit={"greet": 2},
+            queued={"greet": 1},
+        ),
+        18,
+        {
+            "identity": "b-2",
+            "state": "active",
+            "epoch": 1,
+            "config_version": VERSION,
+            "credit": {"greet": 2},
+            "queued": {"greet": 1},
+        },
+    ),
+    (Table(seq=1, rows=[{"a": 1}]), 19, {"seq": 1, "rows": [{"a": 1}]}),
+    (TableReq(since=9), 20, {"since": 9}),
+    (Snapshot(what="config", seq=1, state=b"s"), 21, {"what": "config", "seq": 1, "state": b"s"}),
+    (SnapshotReq(what="config"), 22, {"what": "config"}),
+    (Stream(seq=1, changes=[b"c"]), 23, {"seq": 1, "changes": [b"c"]}),
+    (StreamAck(seq=1), 24, {"seq": 1}),
+    (
+        ConfigChange(base=VERSION, document=b"{}", author="op"),
+        25,
+        {"base": VERSION, "document": b"{}", "author": "op"},
+    ),
+]
+
+RAW: list[tuple[Any, str]] = [
+    (
+        Ready(services=[ServiceOffer("greet")], capacity=4),
+        "534330573031 04 82 a8 7365727669636573 91 81 a4 6e616d65 a5 6772656574 a8 6361706163697479 04",
+    ),
+    (
+        Connect(identity="w-1", nonce=NONCE),
+        "534330573031 01 82 a8 6964656e74697479 a3 772d31 a5 6e6f6e6365 c4 08 0102030405060708",
+    ),
+    (Cancel(id=ID), "534330573031 0a 81 a2 6964 c4 13 0102030405060708 632d31 0000000000000007"),
+    (Disconnect(), "534330573031 0e 80"),
+]
+"""A few maps to the last byte: str and bin types, short forms, defaults left out."""
+
+
+@pytest.mark.parametrize(("message", "golden"), PACKED, ids=lambda value: type(value).__name__)
+def test_packed_message_has_these_bytes(message: Any, golden: list[str]) -> None:
+    frames = [bytes.fromhex(frame) for frame in golden]
+    assert native.encode(b"SC0C01", message) == frames
+    assert native.decode(frames) == message
+
+
+@pytest.mark.parametrize(("message", "command", "parameters"), MAPS, ids=lambda value: type(value).__name__)
+def test_rare_message_is_this_map(message: Any, command: int, parameters: dict[str, Any]) -> None:
+    (frame,) = native.encode(b"SC0C01", message)
+    assert frame[:7] == b"SC0C01" + bytes([command])
+    assert msgspec.msgpack.decode(frame[7:]) == parameters
+    assert native.decode([b"SC0C01" + bytes([command]) + msgspec.msgpack.encode(parameters)]) == message
+
+
+@pytest.mark.parametrize(("message", "golden"), RAW, ids=lambda value: type(value).__name__)
+def test_rare_message_has_these_bytes(message: Any, golden: str) -> None:
+    assert native.encode(b"SC0W01", message) == [bytes.fromhex(golden)]
+
+
+def test_every_command_has_its_golden() -> None:
+    assert {command for _, command, _ in MAPS} == set(COMMANDS)
+    packed = {native.encode(b"SC0C01", message)[0][6] for message, _ in PACKED}
+    assert packed | set(COMMANDS) == set(Command)
