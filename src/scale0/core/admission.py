@@ -1,0 +1,142 @@
+"""TASK and CANCEL from clients: who may submit what, and what a repeated id means.
+
+A task is refused with an ERROR, or accepted, once and for all. Rule 8: an id is looked up under its sender only. One
+that is still open is a repetition and changes nothing; one that is settled gets its outcome again; one flagged `resent`
+that this broker does not hold may have run under another, so it is dispatched only if its service is idempotent.
+"""
+
+from __future__ import annotations
+
+from scale0.core import builtin, routing
+from scale0.core.ledger import Entry
+from scale0.core.services import RESERVED, Service
+from scale0.core.sessions import Session
+from scale0.core.state import State
+from scale0.protocol.codes import Code
+from scale0.protocol.ids import sequence_of
+from scale0.protocol.limits import MESSAGE_BYTES_MAX, REMAINING_MS_MAX, SERVICE_BYTES_MAX
+from scale0.protocol.messages import Cancel, Error, Flag, Task
+
+RESENT = int(Flag.RESENT)  # looking a member up in its Enum costs more than the test
+
+
+def task(state: State, session: Session, message: Task) -> None:
+    """TASK: accept it, answer it again, or refuse it."""
+    task_id = message.id
+    sequence = int.from_bytes(task_id[-8:], "big")
+    if task_id[:-8] != session.prefix or message.behind > sequence:
+        refuse(state, session, message, Code.MALFORMED, "the id is not of this session: identity, nonce, sequence")
+        state.error_clients.blame(session.route, "an id of another session", state.now)
+        return
+    oldest = sequence - message.behind
+    if message.behind and oldest > session.floor:
+        state.outcomes.forget_below(session, oldest)
+    if task_id in state.ledger.entries:
+        state.counters["repeated_tasks"] += 1
+        return
+    if sequence in session.kept:
+        state.counters["outcomes_repeated"] += 1
+        routing.deliver(state, session, session.kept[sequence], message.service)
+        return
+    if sequence < session.floor:
+        state.counters["tasks_after_acknowledgement"] += 1
+        return
+    submit(state, session, message)
+
+
+def submit(state: State, session: Session, message: Task) -> None:
+    """A task that this broker does not know yet, in any dialect."""
+    name = message.service
+    if name.startswith(RESERVED) and state.mode != "disabling":
+        builtin.serve(state, session, message)
+        return
+    if state.mode != "active":
+        refuse(state, session, message, Code.NOT_ACCEPTING, f"this broker is {state.mode}; ask another, or later")
+        return
+    service = state.services.by_name.get(name)
+    if service is None:
+        service = _unknown(state, session, message)
+        if service is None:
+            return
+    if message.flags & RESENT and not service.idempotent:
+        text = f"outcome unknown: it was sent before, this broker does not hold it, and {name} is not idempotent"
+        refuse(state, session, message, Code.WORKER_LOST, text)
+        return
+    body = message.body
+    size = len(body[0]) if len(body) == 1 else sum(map(len, body))
+    over = _over_limit(state, session, service, size)
+    if over is not None:
+        code, text = over
+        refuse(state, session, message, code, text)
+        return
+    now = state.now
+    remaining_ms = message.remaining_ms
+    timeout_s = service.timeout_s if not remaining_ms else min(remaining_ms, REMAINING_MS_MAX) / 1000
+    routing.offer(state, Entry(message.id, message, session, service, size, now, now + timeout_s))
+
+
+def cancel(state: State, session: Session, message: Cancel) -> None:
+    """CANCEL: the client no longer wants it."""
+    task_id = message.id
+    if len(task_id) <= 16 or task_id[:-8] != session.prefix:
+        state.refuse(session, Code.MALFORMED, "the id is not of this session", id=task_id)
+        return
+    entry = state.ledger.entries.get(task_id)  # type: ignore[call-overload]
+    if entry is not None:
+        routing.cancel(state, entry)
+    elif (outcome := session.kept.get(sequence_of(task_id))) is not None:
+        routing.deliver(state, session, outcome, "")
+    else:
+        state.refuse(session, Code.UNKNOWN_SERVICE, "no such task: it was settled, or never came here", id=task_id)
+
+
+def refuse(state: State, session: Session, message: Task, code: Code, text: str, **detail: object) -> None:
+    """The task is not accepted. Majordomo clients hear nothing, and are counted."""
+    state.counters[f"refused_{int(code)}"] += 1
+    if session.dialect.majordomo:
+        state.counters["majordomo_errors_unsaid"] += 1
+        return
+    error = Error(code=int(code), text=text, id=message.id, detail=detail)
+    routing.deliver(state, session, error, message.service)
+
+
+def _unknown(state: State, session: Session, message: Task) -> Service | None:
+    """A service that nobody has announced.
+
+    Rule 16: 404 at once, with near names; a Majordomo client's request waits, as RFC 7 asks. Rule 4: soon after the
+    broker's start unknown services wait too, since their workers may not be back yet.
+    """
+    name = message.service
+    if not 0 < len(name.encode()) <= SERVICE_BYTES_MAX or not name.isprintable():
+        text = f"a service name has 1 to {SERVICE_BYTES_MAX} bytes, all printable"
+        refuse(state, session, message, Code.MALFORMED, text)
+        return None
+    if not state.services.manages(name):
+        refuse(state, session, message, Code.UNKNOWN_SERVICE, f"this broker does not manage {name}")
+        return None
+    if not session.dialect.majordomo and not state.is_settling:
+        near = state.services.near(name)
+        hint = f"; did you mean {' or '.join(near)}?" if near else "; start one: scale0 worker module:app"
+        refuse(state, session, message, Code.UNKNOWN_SERVICE, f"no worker has announced {name}{hint}", near=near)
+        return None
+    if not state.services.has_room():
+        text = f"this broker knows {state.limits.services:,} services, its limit"
+        refuse(state, session, message, Code.OVER_LIMIT, text)
+        return None
+    return state.services.add(name, state.now)
+
+
+def _over_limit(state: State, session: Session, service: Service, size: int) -> tuple[Code, str] | None:
+    """Rule 33: every queue has a maximum in messages and in bytes, and says so when it is full."""
+    limits = state.limits
+    ledger = state.ledger
+    queue = service.queue
+    if size > MESSAGE_BYTES_MAX:
+        return Code.TOO_LARGE, f"the body has {size:,} bytes; at most {MESSAGE_BYTES_MAX:,} are allowed"
+    if queue.count >= limits.queued_per_service or queue.bytes + size > limits.queued_bytes_per_service:
+        return Code.OVER_LIMIT, f"{queue.count:,} tasks ({queue.bytes:,} bytes) wait for {service.name}: the limit"
+    if len(ledger.entries) >= limits.accepted or ledger.bytes + size > limits.accepted_bytes:
+        return Code.OVER_LIMIT, f"this broker holds {len(ledger.entries):,} tasks ({ledger.bytes:,} bytes): the limit"
+    if session.open_tasks >= limits.accepted_per_client:
+        return Code.OVER_LIMIT, f"this client has {session.open_tasks:,} open tasks: the limit"
+    return None

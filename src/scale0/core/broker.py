@@ -1,0 +1,287 @@
+"""The broker: six verbs are its whole interface.
+
+    receive       a message came            malformed     bytes came that are no message
+    send_failed   a message could not go    tick          time has passed; with the wall clock
+    manage        an operator's command     next_deadline when `tick` has something to do
+
+Each takes what happened and `now`, and returns what the shell must do, in order. There is no socket, clock, random
+number or file inside: the same broker runs over ZeroMQ and in the simulator. The rules stand in the modules beside this
+one; here is only who handles what.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from scale0.core import admission, connections, majordomo, management, routing, turns
+from scale0.core.census import Census, census, check
+from scale0.core.effects import Effect, Route, Send
+from scale0.core.sessions import Session
+from scale0.core.settings import BrokerSettings
+from scale0.core.state import State
+from scale0.core.workers import delist, release
+from scale0.errors import ProtocolError
+from scale0.protocol.codec import AnyMessage
+from scale0.protocol.codes import Code
+from scale0.protocol.dialects import (
+    CLIENT,
+    MDP1_CLIENT,
+    MDP1_WORKER,
+    MDP2_CLIENT,
+    MDP2_WORKER,
+    PEER,
+    REQ_CLIENT,
+    REQ_WORKER,
+    WORKER,
+    Dialect,
+    Role,
+)
+from scale0.protocol.majordomo import MdpHeartbeat, MdpMessage, MdpTask
+from scale0.protocol.messages import (
+    Cancel,
+    ChangeBroker,
+    Connect,
+    Disconnect,
+    Error,
+    ManagementReq,
+    NeedBroker,
+    Ping,
+    Ready,
+    Task,
+    TaskId,
+    TaskReply,
+)
+
+CLOCK_JUMP_S = 1.0  # a change of wall against monotonic clock that is more than drift
+Handler = Callable[[State, Session, Any], None]
+
+
+def _reply_by_req(state: State, session: Session, message: TaskReply) -> None:
+    routing.reply(state, session, message)
+    turns.hold(state, session)
+
+
+def _leave(state: State, session: Session, message: Disconnect) -> None:
+    connections.close(state, session, f"it left: {message.reason}" if message.reason else "it left")
+
+
+_CLIENT_SAYS: dict[type[Any], Handler] = {
+    Task: admission.task,
+    Cancel: admission.cancel,
+    Ping: connections.ping,
+    Disconnect: _leave,
+}
+_WORKER_SAYS: dict[type[Any], Handler] = {
+    TaskReply: routing.reply,
+    Ping: connections.ping,
+    Ready: connections.ready,
+    Disconnect: _leave,
+}
+_HANDLERS: dict[Dialect, dict[type[Any], Handler]] = {
+    CLIENT: _CLIENT_SAYS,
+    REQ_CLIENT: _CLIENT_SAYS,
+    WORKER: _WORKER_SAYS,
+    REQ_WORKER: {**_WORKER_SAYS, TaskReply: _reply_by_req},
+    PEER: {},
+    **{dialect: {} for dialect in (MDP1_CLIENT, MDP1_WORKER, MDP2_CLIENT, MDP2_WORKER)},  # `majordomo` hears them
+}
+"""What each dialect may say in its session. Dialects are compared by identity, which costs nothing."""
+
+
+class Broker:
+    """One broker's rules. See the module for its verbs."""
+
+    def __init__(
+        self, settings: BrokerSettings, *, now: float, wall_s: float, epoch: int = 1, state: str = "active"
+    ) -> None:
+        self.state = State(settings, now, wall_s, epoch, state)
+
+    # --- the verbs ------------------------------------------------------------------------------------------------
+
+    def receive(self, route: Route, dialect: Dialect, message: AnyMessage, now: float) -> list[Effect]:
+        state = self.state
+        state.now = now
+        if state.error_clients.records and state.error_clients.ignores(route, now):
+            return []
+        session = state.sessions.by_route.get(route)
+        handler = None
+        if session is not None and session.dialect is dialect and state.mode != "disabled":
+            handler = _HANDLERS[dialect].get(type(message))
+        if handler is not None and session is not None:
+            session.last_seen_s = now
+            if session.is_absent:
+                connections.heard_again(state, session)
+            if dialect.is_req:
+                turns.open_turn(session, message)
+            handler(state, session, message)
+        else:
+            self._receive_other(route, dialect, message, session)
+        if state.mode != "active":
+            management.step(state)
+        effects = state.effects
+        state.effects = []
+        return effects
+
+    def malformed(self, route: Route, dialect: Dialect | None, error: ProtocolError, now: float) -> list[Effect]:
+        """Bytes that are no message: answered where the sender can be, counted, and held against its connection."""
+        state = self.state
+        state.now = now
+        if state.mode == "disabled" or state.error_clients.ignores(route, now):
+            return []
+        state.counters["malformed"] += 1
+        state.error_clients.blame(route, error.text, now)
+        if dialect is None:
+            return []
+        if dialect.majordomo:
+            majordomo.malformed(state, route, dialect, error.code)
+        else:
+            state.effects.append(Send(route, dialect, Error(code=error.code, text=error.text)))
+        return state.take_effects()
+
+    def send_failed(self, send: Send, reason: str, now: float) -> list[Effect]:
+        """Rule 10: a send that fails is an input. A TASK goes back; what is for a client is held under its cap."""
+        state = self.state
+        state.now = now
+        state.counters[f"sends_{reason}"] += 1
+        session = state.sessions.by_route.get(send.route)
+        if session is not None:
+            self._take_back(session, send.message, reason)
+        return state.take_effects()
+
+    def tick(self, now: float, wall_s: float) -> list[Effect]:
+        """Time has passed: deadlines, silence, heartbeats, and our own clock."""
+        state = self.state
+        state.now = now
+        self._look_at_clock(wall_s - now)
+        for entry in state.ledger.overdue(now):
+            routing.expire(state, entry)
+        connections.look_at_silent(state)
+        for session in turns.pong_held(state):
+            if session.worker is not None:
+                delist(session.worker)
+        majordomo.beat(state)
+        connections.push_config(state)
+        if state.mode != "active":
+            management.step(state)
+        return state.take_effects()
+
+    def next_deadline(self) -> float:
+        state = self.state
+        if state.mode == "disabled":
+            return math.inf
+        return min(
+            state.ledger.deadlines.next_s(),
+            state.sessions.liveness.next_s(),
+            state.turns.next_s(),
+            state.majordomo_beats.next_s(),
+            state.now if state.config.to_push else math.inf,
+            management.next_step_s(state),
+        )
+
+    def manage(self, command: str, arguments: dict[str, Any], now: float) -> tuple[Any, list[Effect]]:
+        """An operator's command through a door of this process; an unknown one raises `ProtocolError`."""
+        self.state.now = now
+        result = management.run(self.state, command, arguments)
+        return result, self.state.take_effects()
+
+    def configure(self, settings: BrokerSettings, now: float) -> list[Effect]:
+        """New settings, checked by the shell. Sessions get the new config, paced."""
+        self.state.now = now
+        connections.reconfigure(self.state, settings)
+        return self.state.take_effects()
+
+    def stop(self, now: float) -> list[Effect]:
+        """The process ends now."""
+        self.state.now = now
+        management.say_goodbye(self.state)
+        return self.state.take_effects()
+
+    def census(self) -> Census:
+        return census(self.state)
+
+    def check(self) -> None:
+        """Assert what must hold between any two verbs."""
+        check(self.state)
+
+    # --- who handles what -----------------------------------------------------------------------------------------
+
+    def _receive_other(self, route: Route, dialect: Dialect, message: AnyMessage, session: Session | None) -> None:
+        state = self.state
+        if isinstance(message, ManagementReq):
+            management.receive(state, route, dialect, message)
+        elif state.mode == "disabled":
+            state.counters["unheard_while_disabled"] += 1
+        elif isinstance(message, MdpMessage):
+            majordomo.receive(state, route, dialect, message)
+        elif isinstance(message, Connect) and dialect.role is not Role.PEER:
+            connections.connect(state, route, dialect, message)
+        elif isinstance(message, NeedBroker):
+            self._need_broker(route, dialect, message)
+        elif session is None:
+            self._hear_stranger(route, dialect, message)
+        else:
+            self._unexpected(route, dialect, message)
+
+    def _hear_stranger(self, route: Route, dialect: Dialect, message: AnyMessage) -> None:
+        state = self.state
+        if dialect.role is Role.PEER:
+            self._unexpected(route, dialect, message)
+        elif not isinstance(message, Disconnect):
+            connections.stranger(state, route, dialect)
+
+    def _unexpected(self, route: Route, dialect: Dialect, message: AnyMessage) -> None:
+        """501: a command that this broker does not expect from this role."""
+        state = self.state
+        name = type(message).__name__.upper()
+        text = f"{name} is not expected from a {dialect.role.value} here"
+        state.counters["refused_501"] += 1
+        state.error_clients.blame(route, text, state.now)
+        state.effects.append(Send(route, dialect, Error(code=Code.UNEXPECTED, text=text)))
+
+    def _need_broker(self, route: Route, dialect: Dialect, message: NeedBroker) -> None:
+        """Rule 27 for a network of one: this broker, if it serves and was not tried; else 503."""
+        state = self.state
+        endpoints = [endpoint for endpoint in state.settings.advertise if endpoint not in message.tried]
+        if state.mode == "active" and endpoints and all(map(state.services.manages, message.services)):
+            answer = ChangeBroker(identity=state.settings.identity, endpoints=endpoints, reason="it has room")
+            state.effects.append(Send(route, dialect, answer))
+            return
+        text = f"no broker to name: this one is {state.mode}, and knows no other"
+        state.effects.append(Send(route, dialect, Error(code=Code.NOT_ACCEPTING, text=text)))
+
+    def _take_back(self, session: Session, message: AnyMessage, reason: str) -> None:
+        state = self.state
+        worker = session.worker
+        if worker is not None:
+            if reason == "unroutable":
+                if isinstance(message, MdpHeartbeat):  # rule 18: that shows that a Majordomo worker is gone
+                    connections.close(state, session, "its connection is gone")
+                    return
+                connections.set_absent(state, session)
+            if isinstance(message, Task | MdpTask):
+                worker.is_paused = True
+                task_id = message.id if isinstance(message, Task) else TaskId(message.address[:-1])
+                attempt = message.attempt if isinstance(message, Task) else message.address[-1]
+                delist(worker)
+                entry = state.ledger.entries.get(task_id)
+                if release(worker, task_id, attempt) and entry is not None and entry.worker is worker:
+                    routing.take_back(state, entry)
+        elif isinstance(message, TaskReply | Error) and message.id and not session.dialect.is_req:
+            session.is_absent = True
+            routing.hold_back(state, session, message)
+
+    def _look_at_clock(self, offset_s: float) -> None:
+        """Rule 19: if the broker's own clock jumped, it raises an alarm and disconnects nobody."""
+        state = self.state
+        jump_s = offset_s - state.wall_offset_s
+        state.wall_offset_s = offset_s
+        if abs(jump_s) > CLOCK_JUMP_S:
+            doubt_s = 3 * state.settings.liveness * state.settings.default_heartbeat_interval_s
+            state.clock_doubted_until_s = state.now + doubt_s
+            for session in state.sessions.by_identity.values():
+                session.skewed = 0
+            state.alarm(
+                "clock_jumped", f"this broker's clock jumped by {jump_s:+.3f} s; nobody is sent away for {doubt_s:g} s"
+            )

@@ -1,0 +1,88 @@
+"""What must hold between any two inputs: counts that add up, and tables that agree with one another.
+
+The simulator and the tests call `check` after each step. It reads everything, so a serving broker never does.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from scale0.core.state import State
+
+
+class Census(msgspec.Struct):
+    """Tasks, counted."""
+
+    accepted: int
+    replied: int
+    errored: int
+    queued: int
+    in_flight: int
+
+
+def census(state: State) -> Census:
+    ledger = state.ledger
+    return Census(ledger.accepted, ledger.replied, ledger.errored, ledger.queued, ledger.in_flight)
+
+
+def check(state: State) -> None:
+    """Raise AssertionError if the state contradicts itself."""
+    _check_tasks(state)
+    _check_workers(state)
+    _check_limits(state)
+
+
+def _check_tasks(state: State) -> None:
+    count = census(state)
+    # I11: accepted = replied + errored + queued + in flight.
+    settled = count.replied + count.errored
+    assert count.accepted == settled + count.queued + count.in_flight, f"the ledger does not add up: {count}"
+    queued = {entry.id for service in state.services.by_name.values() for entry in service.queue.entries()}
+    assert len(queued) == count.queued == sum(s.queue.count for s in state.services.by_name.values())
+    open_tasks: dict[str, int] = {}
+    for entry in state.ledger.entries.values():
+        assert entry.is_queued == (entry.id in queued), f"{entry.id!r} is queued and is not"
+        assert entry.is_queued == (entry.worker is None), f"{entry.id!r} is queued and with a worker"
+        if entry.worker is not None:
+            assert entry.worker.slots.get(entry.id) == entry.attempt, f"{entry.id!r} is in flight without a slot"
+        open_tasks[entry.client.identity] = open_tasks.get(entry.client.identity, 0) + 1
+    for session in state.sessions.by_identity.values():
+        assert session.open_tasks == open_tasks.pop(session.identity, 0), f"{session.identity} miscounts"
+    assert not open_tasks, f"tasks of sessions that are gone: {open_tasks}"
+    assert state.ledger.bytes == sum(entry.size for entry in state.ledger.entries.values())
+
+
+def _check_workers(state: State) -> None:
+    """I3: a worker is in exactly one state, and stands in the LRU queues exactly when it can take a task."""
+    for session in state.sessions.by_identity.values():
+        assert state.sessions.by_route.get(session.route) is session, f"{session.identity} cannot be found by route"
+        worker = session.worker
+        if worker is None:
+            continue
+        for service in worker.services:
+            assert worker in service.workers, f"{session.identity} is unknown to {service.name}"
+            assert (worker in service.lru) == worker.is_listed, f"{session.identity} stands wrongly for {service.name}"
+        if worker.is_listed:
+            assert worker.is_open, f"{session.identity} stands in the LRU queue and cannot take a task"
+            waiting = [service.name for service in worker.services if service.queue.count]
+            assert not waiting or state.mode == "disabling", f"{session.identity} is free while {waiting} wait"
+        assert all(task_id in worker.slots for task_id in worker.stuck)
+    members = {worker for service in state.services.by_name.values() for worker in service.workers}
+    assert all(state.sessions.by_identity.get(worker.session.identity) is worker.session for worker in members)
+
+
+def _check_limits(state: State) -> None:
+    """I10: every queue stays within its cap."""
+    limits = state.limits
+    assert len(state.sessions) <= limits.sessions
+    assert len(state.ledger.entries) <= limits.accepted
+    assert state.ledger.bytes <= limits.accepted_bytes
+    assert state.outcomes.count <= limits.outcomes
+    assert state.outcomes.bytes <= limits.outcomes_bytes
+    assert len(state.dead_letters.letters) <= limits.dead_letters
+    assert len(state.error_clients.records) <= limits.error_clients
+    assert len(state.strangers) <= limits.strangers
+    kept = sum(len(session.kept) for session in state.sessions.by_identity.values())
+    assert kept == state.outcomes.count, f"{kept} outcomes are kept, {state.outcomes.count} are counted"
+    for session in state.sessions.by_identity.values():
+        assert session.undelivered_bytes <= limits.undelivered_bytes_per_client

@@ -1,0 +1,104 @@
+"""Settled outcomes, kept to answer resends; and dead letters, kept for people.
+
+Rule 8: an outcome is kept until its client says, by `oldest_unanswered` or by `behind`, that it has it. When the caps
+are reached the oldest is forgotten, and a resend of it is answered by 502, outcome unknown: never by running it again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+
+import msgspec
+
+from scale0.core.sessions import Session
+from scale0.core.settings import Limits
+from scale0.protocol.messages import Error, Task, TaskReply
+
+OVERHEAD_BYTES = 256  # what an outcome takes beside its body
+
+
+class Outcomes:
+    """Outcomes of all clients; each stands in its session's `kept`."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._count_max = limits.outcomes
+        self._bytes_max = limits.outcomes_bytes
+        self.count = 0
+        self.bytes = 0
+
+    def keep(self, session: Session, sequence: int, outcome: TaskReply | Error) -> None:
+        session.kept[sequence] = outcome
+        self.count += 1
+        self.bytes += size_of(outcome)
+        if self.count > self._count_max or self.bytes > self._bytes_max:
+            self._evict(session)
+
+    def forget_below(self, session: Session, oldest: int) -> None:
+        """The client has every outcome below `oldest`."""
+        kept = session.kept
+        floor = session.floor
+        session.floor = oldest
+        # A client may skip far ahead: then what is kept is the shorter list to look through.
+        for sequence in range(floor, oldest) if oldest - floor <= len(kept) else sorted(kept):
+            outcome = kept.pop(sequence, None) if sequence < oldest else None
+            if outcome is not None:
+                self.count -= 1
+                self.bytes -= size_of(outcome)
+
+    def forget_all(self, session: Session) -> None:
+        self._drop(session, len(session.kept))
+
+    def _evict(self, session: Session) -> None:
+        """Whoever brings the caps to overflow loses its oldest; an eighth at once, so that it costs little each."""
+        while session.kept and (self.count > self._count_max or self.bytes > self._bytes_max):
+            self._drop(session, len(session.kept) // 8 + 1)
+
+    def _drop(self, session: Session, count: int) -> None:
+        for sequence in list(islice(session.kept, count)):
+            self.count -= 1
+            self.bytes -= size_of(session.kept.pop(sequence))
+
+
+def size_of(outcome: TaskReply | Error) -> int:
+    """What an outcome takes, about."""
+    if type(outcome) is TaskReply:
+        body = outcome.body
+        return OVERHEAD_BYTES + (len(body[0]) if len(body) == 1 else sum(map(len, body)))
+    return OVERHEAD_BYTES
+
+
+class DeadLetter(msgspec.Struct):
+    """A task that failed its last attempt."""
+
+    task: Task
+    client: str
+    code: int
+    text: str
+    attempts: int
+    died_us: int
+    size: int
+
+
+class DeadLetters:
+    """The newest dead letters, within their caps."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._count_max = limits.dead_letters
+        self._bytes_max = limits.dead_letter_bytes
+        self.letters: deque[DeadLetter] = deque()
+        self.bytes = 0
+        self.total = 0
+
+    def add(self, letter: DeadLetter) -> None:
+        self.letters.append(letter)
+        self.bytes += letter.size
+        self.total += 1
+        while len(self.letters) > self._count_max or self.bytes > self._bytes_max:
+            self.bytes -= self.letters.popleft().size
+
+    def clear(self) -> int:
+        cleared = len(self.letters)
+        self.letters.clear()
+        self.bytes = 0
+        return cleared

@@ -1,0 +1,359 @@
+"""A task's way through the broker: accepted, queued, dispatched, answered; or lost, returned, cancelled, too late.
+
+Every accepted task gets exactly one outcome (spec, "the promise"), so each way out ends in `settle_reply` or
+`settle_error`. A worker with a free slot and a waiting task for one of its services never exist at the same time:
+`offer` looks for a worker when a task comes, `feed` looks for tasks when a slot is freed.
+"""
+
+from __future__ import annotations
+
+from scale0.core import turns
+from scale0.core.effects import Send
+from scale0.core.ledger import Entry
+from scale0.core.outcomes import DeadLetter
+from scale0.core.sessions import Session
+from scale0.core.state import State
+from scale0.core.workers import Worker, delist, enlist, release
+from scale0.protocol.codes import Code
+from scale0.protocol.dialects import CLIENT, WORKER
+from scale0.protocol.ids import sequence_of
+from scale0.protocol.majordomo import MdpResult, MdpTask
+from scale0.protocol.messages import Cancel, Error, Status, Task, TaskId, TaskReply
+
+DISPATCHING = ("active", "draining")  # I7: a disabled broker dispatches nothing; a draining one finishes what it holds
+OK, FAILED, RETURNED = map(int, Status)  # looking a member up in its Enum costs more than the comparison
+
+# --- in ---------------------------------------------------------------------------------------------------------
+
+
+def offer(state: State, entry: Entry) -> None:
+    """Take in an accepted task: to the least recently used worker of its service, or into the queue."""
+    state.ledger.accept(entry)
+    lru = entry.service.lru
+    if lru:
+        dispatch(state, entry, next(iter(lru)))
+    else:
+        entry.is_queued = True
+        entry.service.queue.put(entry)
+        state.ledger.queued += 1
+
+
+def feed(state: State, worker: Worker) -> None:
+    """Give an open worker what waits for it; with room left, it stands in the LRU queue.
+
+    Rule 14: a freed slot takes, of its services, the highest priority, then the longest-waiting head.
+    """
+    if not worker.is_open or state.mode not in DISPATCHING:
+        delist(worker)
+        return
+    while len(worker.slots) < worker.capacity:
+        entry = _next_for(state, worker)
+        if entry is None:
+            enlist(worker)
+            return
+        entry.service.queue.take(entry)
+        entry.is_queued = False
+        state.ledger.queued -= 1
+        dispatch(state, entry, worker)
+        if worker.session.dialect.is_req:  # its turn is over
+            return
+
+
+def _next_for(state: State, worker: Worker) -> Entry | None:
+    """Of its services, the highest priority, then the longest-waiting head."""
+    best: tuple[int, float, Entry] | None = None
+    for service in worker.services:
+        queue = service.queue
+        if queue.count:
+            head = queue.head(state.now)
+            if best is None or (head is not None and (head[0], -head[1]) > (best[0], -best[1])):
+                best = head
+    return best[2] if best else None
+
+
+def dispatch(state: State, entry: Entry, worker: Worker) -> None:
+    """Send the task to the worker: it takes a slot, and the worker moves to the back of its LRU queues (rule 5)."""
+    now = state.now
+    task = entry.task
+    attempt = entry.attempt = entry.attempt + 1
+    entry.worker = worker
+    entry.dispatched_s = now
+    slots = worker.slots
+    slots[entry.id] = attempt
+    worker.dispatched += 1
+    if worker.is_listed:
+        if len(slots) >= worker.capacity:
+            delist(worker)
+        else:
+            for service in worker.services:
+                service.lru.move_to_end(worker)
+    session = worker.session
+    if session.dialect.majordomo:
+        state.effects.append(Send(session.route, session.dialect, MdpTask(token(entry.id, attempt), task.body)))
+        return
+    # Rule 13: deadlines travel as remaining time and are re-based on each receiver's clock.
+    remaining_ms = int((entry.deadline_s - now) * 1000)
+    message = Task(
+        entry.id,
+        task.service,
+        task.body,
+        remaining_ms if remaining_ms > 0 else 1,
+        attempt,
+        task.priority,
+        task.flags,
+        task.send_time_us,
+        0,
+        int((now + state.wall_offset_s) * 1e6),
+        state.config.packed_version,
+        task.options,
+    )
+    if session.dialect is WORKER:
+        state.effects.append(Send(session.route, WORKER, message))
+    else:
+        turns.answer(state, session, message)
+
+
+# --- answers ----------------------------------------------------------------------------------------------------
+
+
+def reply(state: State, session: Session, message: TaskReply) -> None:
+    """A worker's TASKREPLY.
+
+    Rule 7: it counts only if id, attempt and worker match the wait queue's entry; any other is discarded and counted.
+    Rule 6: a final one frees its slot even when it is late.
+    """
+    worker = session.worker
+    assert worker is not None, "a worker's session has a worker"
+    entry = state.ledger.entries.get(message.id)
+    if entry is not None and (entry.worker is not worker or entry.attempt != message.attempt):
+        entry = None
+    if not message.final:
+        if entry is not None:
+            _pass_part(state, entry, message)
+        else:
+            state.counters["late_replies"] += 1
+        return
+    is_freed = release(worker, message.id, message.attempt)
+    worker.is_paused = False
+    if entry is not None:
+        status = message.status
+        if status == OK or (status == FAILED and not entry.is_cancelled):
+            settle_reply(state, entry, message)
+        elif status == RETURNED:
+            worker.is_paused = True
+            take_back(state, entry)
+        else:  # a handler that stopped because it was told to
+            settle_error(state, entry, Code.CANCELLED, "cancelled while it ran")
+    else:
+        state.counters["late_replies"] += 1
+    if is_freed and (not worker.is_listed or worker.is_paused):
+        feed(state, worker)
+
+
+def _pass_part(state: State, entry: Entry, message: TaskReply) -> None:
+    """Rule 12: parts are numbered, and once one has gone to the client the task is not repeatable."""
+    if message.part != entry.parts:
+        state.counters["parts_out_of_order"] += 1
+        return
+    entry.parts += 1
+    if entry.client.dialect.takes_parts:
+        deliver(state, entry.client, message, entry.service.name)
+        return
+    # Rule 3: for a client that can take only one answer, partial replies are joined.
+    entry.joined.extend(message.body)
+    if sum(map(len, entry.joined)) > state.limits.joined_bytes:
+        text = f"the joined reply is over {state.limits.joined_bytes:,} bytes; use a DEALER socket to stream it"
+        _strand(state, entry)
+        settle_error(state, entry, Code.TOO_LARGE, text)
+
+
+def settle_reply(state: State, entry: Entry, message: TaskReply) -> None:
+    """The one outcome is a reply: it is kept for resends, and goes to the client."""
+    now = state.now
+    state.ledger.settle(entry, False)
+    if entry.joined:
+        message = _joined(entry, message)
+    service = entry.service
+    service.meter.count(now, now - entry.accepted_s, message.status != OK)
+    client = entry.client
+    if client.dialect is CLIENT and not client.is_absent:  # nearly always
+        state.outcomes.keep(client, int.from_bytes(entry.id[-8:], "big"), message)
+        state.effects.append(Send(client.route, CLIENT, message))
+        return
+    if not client.dialect.majordomo:
+        state.outcomes.keep(client, sequence_of(entry.id), message)
+    deliver(state, client, message, service.name)
+
+
+def settle_error(state: State, entry: Entry, code: Code, text: str) -> None:
+    """The task ends without a reply. An entry that is queued leaves its queue."""
+    if entry.is_queued:
+        entry.service.queue.remove(entry)
+        entry.is_queued = False
+        state.ledger.queued -= 1
+    state.ledger.settle(entry, True)
+    state.counters[f"error_{int(code)}"] += 1
+    entry.service.meter.count(state.now, state.now - entry.accepted_s, True)
+    if code == Code.WORKER_LOST:
+        _bury(state, entry, code, text)
+    client = entry.client
+    error = Error(code=int(code), text=text, id=entry.id)
+    if not client.dialect.majordomo:
+        state.outcomes.keep(client, sequence_of(entry.id), error)
+    deliver(state, client, error, entry.service.name)
+    state.services.forget_if_idle(entry.service)
+
+
+def deliver(state: State, client: Session, message: TaskReply | Error, service: str) -> None:
+    """Bring an outcome or a part to its client; what cannot be sent waits for it, within a cap."""
+    dialect = client.dialect
+    if dialect.majordomo:
+        _deliver_majordomo(state, client, message, service)
+    elif dialect.is_req:
+        turns.answer(state, client, message)
+    elif client.is_absent:
+        hold_back(state, client, message)
+    else:
+        state.effects.append(Send(client.route, dialect, message))
+
+
+def _deliver_majordomo(state: State, client: Session, message: TaskReply | Error, service: str) -> None:
+    # Rule 16: errors reach Majordomo clients as silence, counted.
+    if isinstance(message, Error) or message.status != OK:
+        state.counters["majordomo_errors_unsaid"] += 1
+        return
+    # RFC 7 and 18: a reply has at least one body frame.
+    state.post(client.route, client, MdpResult(service, message.body or (b"",), message.final))
+
+
+def hold_back(state: State, client: Session, message: TaskReply | Error) -> None:
+    """Keep a message for an absent client, in order. Over the cap all are dropped: it asks again for what it misses."""
+    size = sum(map(len, message.body)) if isinstance(message, TaskReply) else len(message.text)
+    client.undelivered.append(message)
+    client.undelivered_bytes += size
+    if client.undelivered_bytes > state.limits.undelivered_bytes_per_client:
+        state.counters["undelivered_dropped"] += len(client.undelivered)
+        client.undelivered.clear()
+        client.undelivered_bytes = 0
+
+
+# --- other ways out ---------------------------------------------------------------------------------------------
+
+
+def take_back(state: State, entry: Entry) -> None:
+    """Rule 10: never started, so no attempt is counted, and it goes back to the front of its queue."""
+    entry.worker = None
+    entry.attempt -= 1
+    _queue_again(state, entry)
+
+
+def lose_attempt(state: State, entry: Entry, why: str) -> None:
+    """Its worker is lost. Rule 9: dispatched again if the service is idempotent, up to max_attempts, else 502."""
+    service = entry.service
+    may_repeat = service.idempotent and not (entry.parts and entry.client.dialect.takes_parts)
+    entry.worker = None
+    entry.parts = 0
+    entry.joined.clear()
+    if entry.is_cancelled:
+        settle_error(state, entry, Code.CANCELLED, "cancelled, and its worker was lost")
+    elif may_repeat and entry.attempt < service.max_attempts:
+        state.counters["repeats"] += 1
+        _queue_again(state, entry)
+    elif may_repeat:
+        settle_error(state, entry, Code.WORKER_LOST, f"{why}; attempt {entry.attempt} was the last one allowed")
+    else:
+        text = f"{why}; the task may have run, and {service.name} is not declared idempotent"
+        settle_error(state, entry, Code.WORKER_LOST, text)
+
+
+def _queue_again(state: State, entry: Entry) -> None:
+    if entry.is_cancelled:
+        settle_error(state, entry, Code.CANCELLED, "cancelled before it ran")
+    elif state.mode not in DISPATCHING:
+        settle_error(state, entry, Code.NOT_ACCEPTING, "the broker is being disabled")
+    elif entry.service.lru:
+        dispatch(state, entry, next(iter(entry.service.lru)))
+    else:
+        entry.is_queued = True
+        entry.service.queue.put_first(entry)
+        state.ledger.queued += 1
+
+
+def cancel(state: State, entry: Entry) -> None:
+    """Rule 12: queued, 499 at once; dispatched, forwarded, and the first final settles it."""
+    if entry.is_queued:
+        settle_error(state, entry, Code.CANCELLED, "cancelled in the queue")
+    elif not entry.is_cancelled:
+        entry.is_cancelled = True
+        _tell_cancel(state, entry)
+
+
+def abandon(state: State, entry: Entry) -> None:
+    """Its client is gone for good: nobody will ask for the outcome."""
+    _strand(state, entry)
+    settle_error(state, entry, Code.CANCELLED, "its client is gone")
+
+
+def expire(state: State, entry: Entry) -> None:
+    """Its deadline has passed.
+
+    Rule 6: a deadline never frees a slot. The client gets 504, the worker CANCEL, and the slot counts as stuck.
+    """
+    worker = entry.worker
+    if worker is None:
+        waited_s = state.now - entry.accepted_s
+        text = (
+            f"no worker of {entry.service.name} was free within {waited_s:.3g} s ({len(entry.service.workers)} known)"
+        )
+        settle_error(state, entry, Code.DEADLINE_IN_QUEUE, text)
+        return
+    _strand(state, entry)
+    text = f"{worker.session.identity} did not reply by the deadline (attempt {entry.attempt})"
+    settle_error(state, entry, Code.DEADLINE_IN_FLIGHT, text)
+    if not worker.has_heartbeat:  # rule 18: past a deadline it leaves the LRU queue until it speaks
+        worker.is_paused = True
+        delist(worker)
+
+
+def _strand(state: State, entry: Entry) -> None:
+    """The task will be settled while its worker still holds it: the worker is told, and its slot counts as stuck."""
+    worker = entry.worker
+    if worker is not None and worker.slots.get(entry.id) == entry.attempt:
+        worker.stuck[entry.id] = None
+    _tell_cancel(state, entry)
+
+
+def _tell_cancel(state: State, entry: Entry) -> None:
+    """Majordomo and REQ workers cannot be told."""
+    worker = entry.worker
+    if worker is not None and worker.session.dialect is WORKER and not worker.session.is_absent:
+        state.effects.append(Send(worker.session.route, WORKER, Cancel(id=entry.id)))
+
+
+def _bury(state: State, entry: Entry, code: Code, text: str) -> None:
+    letter = DeadLetter(
+        entry.task, entry.client.identity, int(code), text, entry.attempt, state.wall_us(), entry.size + len(text)
+    )
+    state.dead_letters.add(letter)
+
+
+def token(task_id: TaskId, attempt: int) -> bytes:
+    """What a Majordomo worker gets as its client's address: the id and the attempt."""
+    return task_id + bytes((attempt,))
+
+
+def _joined(entry: Entry, last: TaskReply) -> TaskReply:
+    """All parts and the final reply as one."""
+    body = (*entry.joined, *last.body)
+    return TaskReply(
+        last.id,
+        body,
+        last.attempt,
+        last.status,
+        0,
+        True,
+        last.time_us,
+        last.wait_us,
+        last.work_us,
+        last.config_version,
+    )

@@ -1,0 +1,134 @@
+"""Services: who offers them, who waits for them, and whether their tasks may be repeated.
+
+A service becomes known when a worker announces it, or by the config. It stays known when its last worker leaves: its
+tasks then wait until their deadlines (rule 16). A name that nobody announced is kept only while tasks wait.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Container
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from scale0.core.meters import Meter
+from scale0.core.queues import Queue
+from scale0.core.settings import BrokerSettings
+from scale0.protocol import limits
+from scale0.protocol.messages import ServiceOffer
+
+if TYPE_CHECKING:
+    from scale0.core.workers import Worker
+
+RESERVED = ("scale0.", "mmi.")
+NEAR_NAMES_AMONG = 200
+
+
+class Service(msgspec.Struct, eq=False, kw_only=True):
+    """One service."""
+
+    name: str
+    timeout_s: float
+    queue: Queue
+    meter: Meter
+    lru: OrderedDict[Worker, None]
+    workers: dict[Worker, ServiceOffer] = {}
+    is_announced: bool = False
+    idempotent: bool = False
+    max_attempts: int = 1
+
+
+class Services:
+    """All services by name."""
+
+    def __init__(self, settings: BrokerSettings, now: float) -> None:
+        self._settings = settings
+        self.by_name: dict[str, Service] = {}
+        for name in settings.service:
+            self.add(name, now).is_announced = True
+
+    def reconfigure(self, settings: BrokerSettings, now: float) -> None:
+        """New settings: terms and timeouts of every service are settled again."""
+        self._settings = settings
+        for name in settings.service:
+            if name not in self.by_name:
+                self.add(name, now).is_announced = True
+        for service in self.by_name.values():
+            service.timeout_s = settings.timeout_s(service.name)
+            self.settle_terms(service)
+
+    def get(self, name: str) -> Service | None:
+        return self.by_name.get(name)
+
+    def add(self, name: str, now: float) -> Service:
+        service = self.by_name[name] = Service(
+            name=name,
+            timeout_s=self._settings.timeout_s(name),
+            queue=Queue(self._settings.ageing_s),
+            meter=Meter(now),
+            lru=OrderedDict(),
+        )
+        self.settle_terms(service)
+        return service
+
+    def has_room(self, more: int = 1, sparing: Container[str] = ()) -> bool:
+        """Whether `more` names fit in; idle ones are forgotten for them, but for those in `sparing`."""
+        while len(self.by_name) + more > self._settings.limits.services:
+            if not self._forget_an_idle_one(sparing):
+                return False
+        return True
+
+    def manages(self, name: str) -> bool:
+        """Whether this broker is told to manage the service (rule 29): a list, or all."""
+        return self._settings.services is None or name in self._settings.services
+
+    def settle_terms(self, service: Service) -> None:
+        """Whether its tasks may be repeated, and how often.
+
+        Rule 15: declared in READY or in the config; the config wins; workers that disagree make it not idempotent.
+        The last worker's word holds when all are gone, so that what it lost can be repeated.
+        """
+        offers = list(service.workers.values())
+        if offers:
+            service.idempotent = all(offer.idempotent for offer in offers)
+            service.max_attempts = min(offer.max_attempts for offer in offers)
+        told = self._settings.service.get(service.name)
+        if told and told.idempotent is not None:
+            service.idempotent = told.idempotent
+        if told and told.max_attempts is not None:
+            service.max_attempts = told.max_attempts
+        service.max_attempts = max(1, min(service.max_attempts, 100)) if service.idempotent else 1
+
+    def forget_if_idle(self, service: Service) -> None:
+        """A name that nobody announced goes when nobody waits for it any more."""
+        if not service.is_announced and not service.queue.count:
+            self.by_name.pop(service.name, None)
+
+    def near(self, name: str) -> list[str]:
+        """Known names that look like `name`, for "did you mean"."""
+        candidates = [known for known in self.by_name if known[:1] == name[:1]][:NEAR_NAMES_AMONG]
+        candidates += [known for known in self.by_name if known[:1] != name[:1]][: NEAR_NAMES_AMONG - len(candidates)]
+        return get_close_matches(name, candidates, n=3)
+
+    def _forget_an_idle_one(self, sparing: Container[str]) -> bool:
+        """Forget a service that has neither workers nor tasks; the config's stay."""
+        for name, service in self.by_name.items():
+            is_idle = not service.workers and not service.queue.count
+            if is_idle and name not in self._settings.service and name not in sparing:
+                del self.by_name[name]
+                return True
+        return False
+
+
+def why_unfit(name: str) -> str | None:
+    """Why a worker may not offer this name; None if it may."""
+    if not 0 < len(name.encode()) <= limits.SERVICE_BYTES_MAX:
+        return f"a service name has 1 to {limits.SERVICE_BYTES_MAX} bytes"
+    # Rule 34: `scale0.*` and `mmi.*` are reserved; the broker itself serves them.
+    if name.startswith(RESERVED):
+        return "names that begin with scale0. or mmi. are the broker's own"
+    if not name.isprintable():
+        return "a service name has printable characters only"
+    return None

@@ -1,0 +1,123 @@
+"""Sessions: what the broker knows of one client or worker, and where it can be reached now.
+
+An identity travels in the message and never as the socket's routing id (rule 2): fixed routing ids lock a peer out
+after a broken link or let another take its place. A session is an identity and the nonce of one process. When that
+process comes back on a new connection the session moves there at once, with everything that belongs to it; queues and
+tables name sessions, never connections.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from scale0.core.effects import Route
+from scale0.core.timers import Timetable
+from scale0.protocol.codec import AnyMessage
+from scale0.protocol.dialects import Dialect, Role
+from scale0.protocol.ids import id_prefix
+from scale0.protocol.messages import NO_VERSION, Error, TaskReply
+
+if TYPE_CHECKING:
+    from scale0.core.workers import Worker
+
+LIVENESS_RESOLUTION_S = 0.1
+
+
+class Session(msgspec.Struct, eq=False, kw_only=True):
+    """One participant. What only clients or only workers need stands last."""
+
+    identity: str
+    nonce: bytes
+    dialect: Dialect
+    route: Route
+    prefix: bytes  # what the ids of its tasks begin with
+    connected_s: float
+    last_seen_s: float
+    interval_s: float
+    is_absent: bool = False  # nothing can be sent: the link broke, its pipe is full, or it fell silent
+    undelivered: list[AnyMessage] = []  # what waits for it to speak again, oldest first
+    undelivered_bytes: int = 0
+    config_version: bytes = NO_VERSION  # the newest that it named
+    config_pushed_s: float = 0.0
+    warned_version: bytes = NO_VERSION  # the version for which it was told 426
+    offset_us: int | None = None  # its clock less ours, as it measured
+    skewed: int = 0  # measurements in a row beyond max_clock_skew
+    turn: bytes | None = None  # REQ: the open request, b"" or a task's id; None when nothing may be sent
+    # worker
+    worker: Worker | None = None
+    services: list[str] = []  # as CONNECT named them
+    # client
+    open_tasks: int = 0
+    latest_deadline_s: float = 0.0
+    floor: int = 1  # outcomes of lower sequences may be forgotten
+    kept: dict[int, TaskReply | Error] = {}  # settled outcomes by sequence, oldest first
+    made: int = 0  # Majordomo: sequences that the broker made for it
+
+    @property
+    def role(self) -> Role:
+        return self.dialect.role
+
+
+class Sessions:
+    """All sessions, by identity and by the connection on which each speaks now."""
+
+    def __init__(self) -> None:
+        self.by_identity: dict[str, Session] = {}
+        self.by_route: dict[Route, Session] = {}
+        self.liveness: Timetable[str, Session] = Timetable(LIVENESS_RESOLUTION_S)
+        self._buckets: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.by_identity)
+
+    def open(
+        self, identity: str, nonce: bytes, dialect: Dialect, route: Route, now: float, interval_s: float
+    ) -> Session:
+        """A new session. Its identity must be free."""
+        assert identity not in self.by_identity, f"{identity} has a session"
+        session = Session(
+            identity=identity,
+            nonce=nonce,
+            dialect=dialect,
+            route=route,
+            prefix=id_prefix(identity, nonce),
+            connected_s=now,
+            last_seen_s=now,
+            interval_s=interval_s,
+        )
+        self.by_identity[identity] = session
+        self.by_route[route] = session
+        return session
+
+    def move(self, session: Session, dialect: Dialect, route: Route) -> None:
+        """The same process speaks on another connection; the old one no longer counts."""
+        if self.by_route.get(session.route) is session:
+            del self.by_route[session.route]
+        session.route = route
+        session.dialect = dialect
+        self.by_route[route] = session
+
+    def close(self, session: Session) -> None:
+        del self.by_identity[session.identity]
+        if self.by_route.get(session.route) is session:
+            del self.by_route[session.route]
+        self.unwatch(session)
+
+    def watch(self, session: Session, at_s: float) -> None:
+        """Look at its liveness at `at_s`. Traffic does not move that time: it is looked up when the time comes."""
+        self.unwatch(session)
+        self._buckets[session.identity] = self.liveness.add(session.identity, session, at_s)
+
+    def unwatch(self, session: Session) -> None:
+        bucket = self._buckets.pop(session.identity, None)
+        if bucket is not None:
+            self.liveness.remove(session.identity, bucket)
+
+    def unheard(self, now: float) -> list[Session]:
+        """Sessions whose time to be looked at has come."""
+        due = self.liveness.due(now)
+        for session in due:
+            del self._buckets[session.identity]
+        return due

@@ -1,0 +1,95 @@
+"""Everything that one broker knows, and the outbox for what it says.
+
+The rule modules (`connections`, `routing`, `majordomo`, `turns`, `builtin`, `management`) are functions of this state;
+none of them keeps any of its own. `now` is the time of the input that is being handled.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+
+from scale0.core.config import ConfigKeeper
+from scale0.core.effects import Alarm, Effect, Route, Send
+from scale0.core.error_clients import ErrorClients
+from scale0.core.ledger import Ledger
+from scale0.core.outcomes import DeadLetters, Outcomes
+from scale0.core.services import Services
+from scale0.core.sessions import Session, Sessions
+from scale0.core.settings import BrokerSettings
+from scale0.core.timers import Timetable
+from scale0.protocol.codec import AnyMessage
+from scale0.protocol.messages import Error
+
+TURN_RESOLUTION_S = 0.05
+
+
+class State:
+    """One broker's tables."""
+
+    def __init__(self, settings: BrokerSettings, now: float, wall_s: float, epoch: int, mode: str) -> None:
+        self.settings = settings
+        self.limits = settings.limits
+        self.now = now
+        self.started_s = now
+        self.wall_offset_s = wall_s - now
+        self.clock_doubted_until_s = now  # our own clock jumped: nobody is sent away for theirs
+        self.clocks = (0, 0)  # off, of measured
+        self.clocks_counted_s = now - 1.0
+        self.epoch = epoch
+        self.mode = mode  # joining, active, draining, disabling, disabled
+        self.mode_since_s = now
+        self.is_stopped = False  # draining is over
+        self.config = ConfigKeeper(settings, epoch)
+        self.sessions = Sessions()
+        self.services = Services(settings, now)
+        self.ledger = Ledger()
+        self.outcomes = Outcomes(self.limits)
+        self.dead_letters = DeadLetters(self.limits)
+        self.error_clients = ErrorClients(self.limits.error_clients)
+        self.strangers: OrderedDict[Route, float] = OrderedDict()
+        self.turns: Timetable[str, Session] = Timetable(TURN_RESOLUTION_S)
+        self.majordomo_beats: Timetable[str, Session] = Timetable(TURN_RESOLUTION_S)
+        self.majordomo_made = 0
+        self.counters: Counter[str] = Counter()
+        self.effects: list[Effect] = []
+
+    # --- time -----------------------------------------------------------------------------------------------------
+
+    def wall_us(self) -> int:
+        """UTC in µs, for messages and listings; never for decisions."""
+        return int((self.now + self.wall_offset_s) * 1e6)
+
+    def allowed_silence_s(self, session: Session) -> float:
+        """How long it may say nothing.
+
+        Rule 17: silence for `liveness` intervals means gone. Majordomo's intervals are not negotiated, so its
+        participants get twice that.
+        """
+        allowed_s = session.interval_s * self.settings.liveness
+        return 2 * allowed_s if session.dialect.majordomo else allowed_s
+
+    @property
+    def is_settling(self) -> bool:
+        """Soon after its start a broker does not know yet who is there (rule 4)."""
+        return self.now - self.started_s < self.settings.liveness * self.settings.default_heartbeat_interval_s
+
+    # --- what it says ---------------------------------------------------------------------------------------------
+
+    def post(self, route: Route, session: Session, message: AnyMessage) -> None:
+        """Send to where the session is now."""
+        self.effects.append(Send(route, session.dialect, message))
+
+    def refuse(self, session: Session, code: int, text: str, **extra: object) -> None:
+        """Answer with ERROR, whatever was asked."""
+        self.counters[f"refused_{int(code)}"] += 1
+        error = Error(code=int(code), text=text, **extra)  # type: ignore[arg-type]
+        self.effects.append(Send(session.route, session.dialect, error))
+
+    def alarm(self, name: str, text: str) -> None:
+        self.counters[f"alarm_{name}"] += 1
+        self.effects.append(Alarm(name, text))
+
+    def take_effects(self) -> list[Effect]:
+        effects = self.effects
+        self.effects = []
+        return effects

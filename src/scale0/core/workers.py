@@ -1,0 +1,95 @@
+"""Workers and their slots, and the LRU queues that they stand in.
+
+A worker is in exactly one state: negotiating, ready (it has a free slot and stands in the LRU queue of each of its
+services), full, draining, or gone (rule 5). The state is derived from a few facts, so that it cannot contradict them:
+
+    negotiating   has not said READY on this connection       draining   said READY with capacity 0
+    full          in flight ≥ capacity                        ready      anything else; paused ones wait to be heard
+
+One capacity covers all its services. A slot is apart from a wait-queue entry: it stays occupied past the deadline of
+its task, until the worker itself says that it is done, or is lost (rule 6).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from scale0.core.services import Service
+from scale0.core.sessions import Session
+from scale0.protocol.messages import ServiceOffer, TaskId
+
+ANY_ATTEMPT = 0  # a slot whose attempt is not known: the worker held it before this broker knew it
+
+
+class Worker(msgspec.Struct, eq=False, kw_only=True):
+    """One worker's offers and slots."""
+
+    session: Session
+    offers: dict[str, ServiceOffer] = {}
+    services: list[Service] = []
+    capacity: int = 1
+    slots: dict[TaskId, int] = {}  # what it holds: task id → attempt
+    stuck: dict[TaskId, None] = {}  # slots whose task was settled without it
+    has_heartbeat: bool = True
+    is_negotiating: bool = True
+    is_paused: bool = False  # returned a task, or its pipe was full: gets nothing until it is heard
+    is_listed: bool = False  # stands in the LRU queue of each of its services
+    dispatched: int = 0
+
+    @property
+    def state(self) -> str:
+        if self.is_negotiating:
+            return "negotiating"
+        if self.capacity == 0:
+            return "draining"
+        return "full" if len(self.slots) >= self.capacity else "ready"
+
+    @property
+    def is_open(self) -> bool:
+        """A task may be sent to it now."""
+        session = self.session
+        return (
+            len(self.slots) < self.capacity
+            and not self.is_negotiating
+            and not self.is_paused
+            and not session.is_absent
+            and (not session.dialect.is_req or session.turn is not None)
+        )
+
+
+def release(worker: Worker, task_id: TaskId, attempt: int) -> bool:
+    """Free the slot that this attempt holds; False if it holds none."""
+    held = worker.slots.get(task_id)
+    if held is None or (held != attempt and held != ANY_ATTEMPT):
+        return False
+    del worker.slots[task_id]
+    if worker.stuck:
+        worker.stuck.pop(task_id, None)
+    return True
+
+
+def enlist(worker: Worker) -> None:
+    """To the back of the LRU queue of each of its services."""
+    if not worker.is_listed:
+        worker.is_listed = True
+        for service in worker.services:
+            service.lru[worker] = None
+
+
+def delist(worker: Worker) -> None:
+    """Out of every LRU queue: it is full, paused, leaving or lost."""
+    if worker.is_listed:
+        worker.is_listed = False
+        for service in worker.services:
+            del service.lru[worker]
+
+
+def assign(worker: Worker, services: list[Service], offers: dict[str, ServiceOffer]) -> None:
+    """Its services from now on. The caller enlists it again."""
+    delist(worker)
+    for service in worker.services:
+        service.workers.pop(worker, None)
+    worker.services = services
+    worker.offers = offers
+    for service in services:
+        service.workers[worker] = offers[service.name]
