@@ -1,28 +1,21 @@
-"""How sessions begin, move, change and end (rules 1, 2, 4, 5, 9, 17–19, 24, 29)."""
+"""How sessions begin, move and end (rules 2, 4, 9)."""
 
 from __future__ import annotations
 
 import pytest
 
-from scale0.core.effects import Alarm
-from scale0.core.settings import BrokerSettings, Limits
+from scale0.core.settings import Limits
 from scale0.protocol.dialects import CLIENT, WORKER
 from scale0.protocol.messages import (
-    NO_VERSION,
     Config,
     ConfigAck,
     Connect,
-    Disconnect,
     Error,
     ForceNegotiate,
     Ping,
-    Pong,
-    Ready,
-    ReadyOk,
-    ServiceOffer,
     Task,
 )
-from tests.core.desk import NONCE, Desk, Sent, bodies, codes, only_task, tasks_to
+from tests.core.desk import NONCE, Desk, Sent, bodies, codes, only_task
 
 
 @pytest.fixture
@@ -163,219 +156,3 @@ def test_connection_that_takes_another_identity_ends_its_session(desk: Desk) -> 
     desk.client("ada")
     desk.say("ada", CLIENT, Connect(identity="bob", nonce=NONCE))
     assert list(desk.broker.state.sessions.by_identity) == ["bob"]
-
-
-# --- READY and PING -----------------------------------------------------------------------------------------------
-
-
-def test_heartbeat_interval_is_raised_to_the_floor_and_may_be_longer(desk: Desk) -> None:
-    worker = desk.worker("w", "greet")
-    for asked_ms, agreed_ms in ((100, 2500), (0, 2500), (7000, 7000)):
-        ok = only(worker.ready(heartbeat_interval_ms=asked_ms), "w")
-        assert isinstance(ok, ReadyOk)
-        assert ok.heartbeat_interval_ms == agreed_ms
-
-
-def test_reserved_and_unmanaged_services_are_refused_one_by_one() -> None:
-    desk = Desk(services=["greet"])
-    worker = desk.worker("w", "greet")
-    worker.offers = [ServiceOffer(name) for name in ("greet", "other", "mmi.x", "scale0.x", "")]
-    ok = only(worker.ready(), "w")
-    assert isinstance(ok, ReadyOk)
-    assert set(ok.refused) == {"other", "mmi.x", "scale0.x", ""}
-
-
-def test_worker_of_which_all_services_are_unmanaged_is_moved() -> None:
-    desk = Desk(services=["greet"])
-    worker = desk.worker("w", "other")
-    assert codes(worker.ready()) == [("w", 301)]
-
-
-def test_too_many_services_or_slots_are_refused(desk: Desk) -> None:
-    worker = desk.worker("w", "greet")
-    assert codes(worker.ready(capacity=5000)) == [("w", 400)]
-    worker.offers = [ServiceOffer(f"s{n}") for n in range(257)]
-    assert codes(worker.ready()) == [("w", 400)]
-
-
-def test_ping_of_a_worker_that_sent_no_ready_gives_it_one_slot(desk: Desk) -> None:
-    desk.say("w", WORKER, Connect(identity="w", nonce=NONCE, services=["greet"]))
-    client = desk.client("ada")
-    assert isinstance(desk.say("w", WORKER, Ping(5))[0][1], Pong)
-    assert tasks_to(client.submit("greet")) == ["w"]
-    assert tasks_to(client.submit("greet")) == []
-
-
-def test_pong_tells_both_clocks(desk: Desk) -> None:
-    client = desk.client("ada")
-    pong = only(client.say(Ping(12345)), "ada")
-    assert isinstance(pong, Pong)
-    assert (pong.echo_us, pong.time_us) == (12345, round(desk.wall_s * 1e6))
-    assert pong.epoch == 1
-
-
-# --- life and death -----------------------------------------------------------------------------------------------
-
-
-def test_silent_worker_is_gone_after_liveness_intervals(desk: Desk) -> None:
-    worker = desk.worker("w", "greet")
-    desk.pass_time(7.4)
-    assert worker.state == "ready"
-    desk.pass_time(0.3)
-    assert worker.state == "gone"
-
-
-def test_any_traffic_counts_as_life(desk: Desk) -> None:
-    worker = desk.worker("w", "greet")
-    client = desk.client("ada")
-    for _ in range(5):
-        task = only_task(client.submit("greet"), "w")
-        desk.pass_time(5)
-        worker.reply(task)
-    assert worker.state == "ready"
-
-
-def test_silent_workers_task_is_repeated_elsewhere(desk: Desk) -> None:
-    desk.worker("w1", "greet", idempotent=True)
-    task = only_task(desk.client("ada").submit("greet", timeout_s=30), "w1")
-    desk.pass_time(4)
-    desk.worker("w2", "greet", idempotent=True)
-    again = only_task(desk.pass_time(4), "w2")
-    assert (again.id, again.attempt) == (task.id, 2)
-
-
-def test_worker_without_heartbeat_lives_in_silence_and_leaves_the_queue_past_a_deadline(desk: Desk) -> None:
-    worker = desk.worker("w", "greet", heartbeat=False, capacity=2)
-    desk.pass_time(100)
-    client = desk.client("ada")
-    task = only_task(client.submit("greet", timeout_s=1), "w")
-    desk.pass_time(1.1)
-    assert tasks_to(client.submit("greet")) == []
-    assert tasks_to(worker.reply(task)) == ["w"]
-
-
-def test_absent_clients_reply_waits_until_it_is_back(desk: Desk) -> None:
-    worker = desk.worker("w", "greet")
-    client = desk.client("ada")
-    task = only_task(client.submit("greet", timeout_s=60), "w")
-    for _ in range(4):
-        desk.pass_time(2.4)
-        worker.ping()
-    assert bodies(worker.reply(task)) == []
-    assert bodies(client.ping()) == [("ada", b"done")]
-
-
-def test_silent_client_is_forgotten_when_nothing_of_it_is_left(desk: Desk) -> None:
-    desk.client("ada")
-    desk.pass_time(8)
-    assert len(desk.broker.state.sessions) == 0
-
-
-def test_silent_client_is_forgotten_with_its_outcomes_after_their_deadlines(desk: Desk) -> None:
-    worker = desk.worker("w", "greet")
-    worker.reply(only_task(desk.client("ada").submit("greet", timeout_s=20), "w"))
-    desk.pass_time(20)
-    assert "ada" in desk.broker.state.sessions.by_identity
-    desk.pass_time(10)
-    assert "ada" not in desk.broker.state.sessions.by_identity
-    assert desk.broker.state.outcomes.count == 0
-
-
-def test_client_that_leaves_has_its_tasks_cancelled(desk: Desk) -> None:
-    worker = desk.worker("w", "greet")
-    client = desk.client("ada")
-    task = only_task(client.submit("greet"), "w")
-    client.submit("greet")
-    client.say(Disconnect())
-    assert [(name, type(message).__name__) for name, message in desk.sent] == [("w", "Cancel")]
-    assert worker.reply(task) == []
-    census = desk.broker.census()
-    assert (census.accepted, census.errored) == (2, 2)
-
-
-# --- clocks -------------------------------------------------------------------------------------------------------
-
-
-def test_clock_that_is_off_three_times_in_a_row_ends_the_session(desk: Desk) -> None:
-    worker = desk.worker("w", "greet")
-    for other in ("a", "b", "c"):
-        desk.client(other).ping(has_offset=True, offset_us=1000)
-    off = {"has_offset": True, "offset_us": 31_000_000}
-    assert codes(worker.ping(**off)) == []
-    assert codes(worker.ping(**off)) == []
-    (_, error), *_ = worker.ping(**off)
-    assert isinstance(error, Error)
-    assert (error.code, error.fatal) == (498, True)
-    assert "31.0 s ahead" in error.text
-    assert worker.state == "gone"
-
-
-def test_one_good_measurement_starts_the_count_again(desk: Desk) -> None:
-    worker = desk.worker("w", "greet")
-    for offset_us in (40_000_000, 40_000_000, 0, 40_000_000, 40_000_000):
-        worker.ping(has_offset=True, offset_us=offset_us)
-    assert worker.state == "ready"
-
-
-def test_many_clocks_off_together_raise_an_alarm_and_end_nothing(desk: Desk) -> None:
-    workers = [desk.worker(f"w{n}", "greet") for n in range(3)]
-    alarms = []
-    for _ in range(4):
-        for worker in workers:
-            worker.ping(has_offset=True, offset_us=-50_000_000)
-            alarms += [effect for effect in desk.others if isinstance(effect, Alarm)]
-        desk.pass_time(1.1)
-    assert {worker.state for worker in workers} == {"ready"}
-    assert {alarm.name for alarm in alarms} == {"clock"}
-
-
-def test_jump_of_the_brokers_own_clock_raises_an_alarm_and_kills_nobody(desk: Desk) -> None:
-    worker = desk.worker("w", "greet")
-    desk.pass_time(1, wall_jump_s=3600)
-    assert [effect.name for effect in desk.others if isinstance(effect, Alarm)] == ["clock_jumped"]
-    for _ in range(5):
-        worker.ping(has_offset=True, offset_us=-3_600_000_000)
-    assert worker.state == "ready"
-
-
-# --- config -------------------------------------------------------------------------------------------------------
-
-
-def test_new_settings_are_pushed_and_426_comes_once_two_intervals_later(desk: Desk) -> None:
-    worker = desk.worker("w", "greet")
-    old = desk.broker.state.config.packed_version
-    desk.broker.configure(BrokerSettings(liveness=4), desk.now)
-    pushed = only(desk.pass_time(0.1), "w")
-    assert isinstance(pushed, Config)
-    assert pushed.config_version > old
-    assert codes(worker.ping(config_version=old)) == [], "it may not have taken it yet"
-    desk.pass_time(5.1, steps=3)
-    assert codes(worker.ping(config_version=old)) == [("w", 426)]
-    assert codes(worker.ping(config_version=old)) == [], "once per session and version"
-
-
-def test_same_settings_again_are_no_new_version(desk: Desk) -> None:
-    desk.worker("w", "greet")
-    version = desk.broker.state.config.packed_version
-    desk.broker.configure(BrokerSettings(), desk.now)
-    assert desk.pass_time(0.1) == []
-    assert desk.broker.state.config.packed_version == version
-
-
-def test_pushes_are_paced() -> None:
-    desk = Desk(limits=Limits(sessions=2000))
-    for n in range(700):
-        desk.say(f"c{n}", CLIENT, Connect(identity=f"c{n}", nonce=NONCE))
-    desk.broker.configure(BrokerSettings(liveness=5), desk.now)
-    assert [len(desk.pass_time(0.01)) for _ in range(3)] == [500, 200, 0]
-
-
-def test_version_that_was_never_named_is_not_behind(desk: Desk) -> None:
-    worker = desk.worker("w", "greet")
-    desk.pass_time(6, steps=3)
-    assert codes(worker.ping(config_version=NO_VERSION)) == []
-
-
-def test_ready_before_connect_is_a_strangers(desk: Desk) -> None:
-    sent = desk.say("w", WORKER, Ready(services=[ServiceOffer("greet")]))
-    assert isinstance(only(sent, "w"), ForceNegotiate)

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from scale0.core import admission, connections, majordomo, management, routing, turns
+from scale0.core import admission, connections, liveness, majordomo, management, readiness, routing, turns
 from scale0.core.census import Census, census, check
 from scale0.core.effects import Effect, Route, Send
 from scale0.core.sessions import Session
@@ -70,13 +70,13 @@ def _leave(state: State, session: Session, message: Disconnect) -> None:
 _CLIENT_SAYS: dict[type[Any], Handler] = {
     Task: admission.task,
     Cancel: admission.cancel,
-    Ping: connections.ping,
+    Ping: liveness.ping,
     Disconnect: _leave,
 }
 _WORKER_SAYS: dict[type[Any], Handler] = {
     TaskReply: routing.reply,
-    Ping: connections.ping,
-    Ready: connections.ready,
+    Ping: liveness.ping,
+    Ready: readiness.ready,
     Disconnect: _leave,
 }
 _HANDLERS: dict[Dialect, dict[type[Any], Handler]] = {
@@ -157,12 +157,12 @@ class Broker:
         self._look_at_clock(wall_s - now)
         for entry in state.ledger.overdue(now):
             routing.expire(state, entry)
-        connections.look_at_silent(state)
+        liveness.look_at_silent(state)
         for session in turns.pong_held(state):
             if session.worker is not None:
                 delist(session.worker)
         majordomo.beat(state)
-        connections.push_config(state)
+        liveness.push_config(state)
         if state.mode != "active":
             management.step(state)
         return state.take_effects()
@@ -189,7 +189,7 @@ class Broker:
     def configure(self, settings: BrokerSettings, now: float) -> list[Effect]:
         """New settings, checked by the shell. Sessions get the new config, paced."""
         self.state.now = now
-        connections.reconfigure(self.state, settings)
+        liveness.reconfigure(self.state, settings)
         return self.state.take_effects()
 
     def stop(self, now: float) -> list[Effect]:

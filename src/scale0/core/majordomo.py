@@ -7,7 +7,7 @@ DISCONNECT as the only error.
 
 from __future__ import annotations
 
-from scale0.core import admission, connections, routing
+from scale0.core import admission, connections, readiness, routing
 from scale0.core.effects import Route, Send
 from scale0.core.services import why_unfit
 from scale0.core.sessions import Session
@@ -86,7 +86,7 @@ def ready(state: State, route: Route, dialect: Dialect, session: Session | None,
     session = _begin(state, route, dialect)
     session.services = [name]
     worker = session.worker = Worker(session=session, is_negotiating=False)
-    connections.change_services(state, worker, {name: ServiceOffer(name)})
+    readiness.change_services(state, worker, {name: ServiceOffer(name)})
     state.majordomo_beats.add(session.identity, session, state.now + session.interval_s)
     routing.feed(state, worker)
 

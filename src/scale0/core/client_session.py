@@ -1,0 +1,400 @@
+"""A client's session: every submitted task gets exactly one outcome, by its deadline and a grace, whatever happens.
+
+A task is open from `submit` until its `Settled`. It is sent as soon as a broker has taken the session, and sent again
+on each new link, under the same id: the broker answers what it has settled, and ignores what it still holds. A task
+that left this process before is flagged `resent`, for some broker may have run it; one that never left is not (rule 8).
+
+If nothing comes, the session itself settles: a task that never left this process at its deadline (503), one that did
+a grace later (504, for the broker's own word may be under way).
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import islice
+from typing import Final
+
+from scale0.core.link import Effects, Link, LinkSettings, Phase, Random
+from scale0.core.open_task import NO_BUCKET, OpenTask, check_name, remaining_ms_of, size_of
+from scale0.core.participant import Part, ParticipantEffect, Settled, Transmit
+from scale0.core.timers import Timetable
+from scale0.errors import Overloaded, Scale0Error, UsageError
+from scale0.protocol.codes import Code
+from scale0.protocol.ids import id_prefix, sequence_of
+from scale0.protocol.limits import OPTIONS_BYTES_MAX, PRIORITIES, PRIORITY_NORMAL
+from scale0.protocol.messages import NO_VERSION, Body, Cancel, Error, Flag, Message, Task, TaskId, TaskReply
+
+GRACE_S: Final = 1.0  # how long after its deadline, or its cancelling, a task's outcome is waited for
+OPEN_MAX: Final = 100_000  # open tasks; one more raises Overloaded
+OPEN_BYTES_MAX: Final = 512 * 1024 * 1024  # of their bodies; more raises Overloaded
+FLUSH_MAX: Final = 512  # tasks sent at once after a reconnect; the rest follows at the next tick
+STALL_S: Final = 0.02  # a full pipe is tried again after this
+RESOLUTION_S: Final = 0.05  # a deadline is met at most that much late
+LOOK_EVERY: Final = 64  # submissions after which the oldest open task is looked up
+NAMES_MAX: Final = 1024  # service names that are known to be well formed
+
+_UP: Final = Phase.UP
+_OVER: Final = Phase.OVER
+_RESENT: Final = int(Flag.RESENT)
+_PARTLY_ANSWERED: Final = int(Flag.PARTLY_ANSWERED)
+_PRIORITIES: Final = range(PRIORITIES)
+_NOT_TAKEN: Final = (Code.UNKNOWN_SERVICE, Code.OVER_LIMIT, Code.NOT_ACCEPTING)
+
+
+class ClientSession:
+    """The client's state machine: each verb returns what its shell is to do, in order."""
+
+    def __init__(
+        self,
+        settings: LinkSettings,
+        random: Random,
+        *,
+        grace_s: float = GRACE_S,
+        open_max: int = OPEN_MAX,
+        open_bytes_max: int = OPEN_BYTES_MAX,
+    ) -> None:
+        self.link = Link(settings, random, self)
+        self.discarded = 0  # replies and errors for tasks that are not open, and parts that came twice
+        self._heartbeat = self.link.heartbeat
+        self._prefix = id_prefix(settings.identity, settings.nonce)
+        self._grace_s = grace_s
+        self._open_max = open_max
+        self._open_bytes_max = open_bytes_max
+        self._names: set[str] = set()
+        self._sequence = 0
+        self._oldest = 1  # no open task has a lower sequence
+        self._open: dict[TaskId, OpenTask] = {}  # in order of sequence
+        self._open_bytes = 0
+        self._due: Timetable[TaskId, TaskId] = Timetable(RESOLUTION_S)
+        self._unsent: dict[TaskId, None] = {}  # to be sent, again or for the first time, while the link is up
+        self._may_send = False  # the link is up and nothing waits before it: a submitted task leaves at once
+        self._flush_at_s = math.inf
+        self._awaited: dict[TaskId, None] | None = None  # before a move to another broker: what is still in flight
+        self._move_at_s = math.inf
+
+    # --- verbs of every session -----------------------------------------------------------------------------------
+
+    def start(self, now: float, wall_s: float) -> list[ParticipantEffect]:
+        out: Effects = []
+        self.link.start(now, wall_s, out)
+        return out
+
+    def receive(self, message: Message, now: float) -> list[ParticipantEffect]:
+        if type(message) is TaskReply:
+            self._heartbeat.heard_at_s = now
+            task_id = message.id
+            task = self._open.get(task_id)
+            if task is None:
+                self.discarded += 1
+                return []
+            if message.final and message.part <= task.next_part:
+                self._forget(task_id, task)
+                settled: Effects = [Settled(task_id, message)]
+                if self._awaited is not None:
+                    self._move_if_answered(now, settled)
+                return settled
+            return self._part(task, message, now)
+        out: Effects = []
+        if type(message) is Error and message.id:
+            self._task_error(message, now, out)
+        else:
+            self.link.receive(message, now, out)
+        return out
+
+    def tick(self, now: float, wall_s: float) -> list[ParticipantEffect]:
+        out: Effects = []
+        self.link.tick(now, wall_s, out)
+        for task_id in self._due.due(now):
+            self._expire(task_id, now, out)
+        if self._awaited is not None:
+            self._move_if_answered(now, out)
+        if now >= self._flush_at_s:
+            self._flush(now, out)
+        return out
+
+    def link_failed(self, reason: str, now: float) -> list[ParticipantEffect]:
+        """The socket's monitor saw the connection refused, its handshake fail, or its end."""
+        out: Effects = []
+        self.link.failed(reason, now, out)
+        return out
+
+    def send_failed(self, message: Message, now: float) -> list[ParticipantEffect]:
+        """The pipe was full: the message did not leave this process. It is tried again a little later."""
+        if isinstance(message, Task | Cancel):
+            task_id = TaskId(message.id)
+            task = self._open.get(task_id)
+            if task is not None:
+                if isinstance(message, Task):
+                    task.transmissions -= 1
+                if self.link.phase is _UP:
+                    self._postpone(task_id, now + STALL_S)
+        else:
+            self.link.send_failed(message, now)
+        return []
+
+    def next_deadline(self) -> float:
+        return min(self.link.next_deadline(), self._due.next_s(), self._flush_at_s, self._move_at_s)
+
+    def close(self, now: float) -> list[ParticipantEffect]:
+        """A clean leave: what is open is settled as cancelled, and the broker is told."""
+        out: Effects = []
+        self._settle_all(Code.CANCELLED, "the client was closed before the outcome came", out)
+        self._stop_sending()
+        self.link.close("the client was closed", out)
+        return out
+
+    # --- a client's own verbs -------------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        service: str,
+        body: Body,
+        timeout_s: float,
+        now: float,
+        *,
+        priority: int = PRIORITY_NORMAL,
+        options: bytes = b"",
+    ) -> tuple[TaskId, list[ParticipantEffect]]:
+        """A new task. Its outcome comes as `Settled`, by its deadline and a grace at the latest."""
+        link = self.link
+        tasks = self._open
+        size = size_of(body)
+        if len(tasks) >= self._open_max or self._open_bytes + size > self._open_bytes_max or link.phase is _OVER:
+            raise self._refusal(service)
+        if service not in self._names:
+            self._learn_name(service)
+        if priority not in _PRIORITIES or len(options) > OPTIONS_BYTES_MAX:
+            raise UsageError(f"a priority is 0 to {PRIORITIES - 1}, options have at most {OPTIONS_BYTES_MAX} bytes")
+        sequence = self._sequence = self._sequence + 1
+        if not tasks:
+            self._oldest = sequence
+        elif not sequence % LOOK_EVERY:
+            self.link_oldest_unanswered()
+        task_id = TaskId(self._prefix + sequence.to_bytes(8, "big"))
+        deadline_s = now + timeout_s
+        bucket = self._due.add(task_id, task_id, deadline_s)
+        self._open_bytes += size
+        heartbeat = self._heartbeat
+        # After such a silence a tick is due that ends the link: what is sent now would have to be sent again, flagged.
+        if self._may_send and now < heartbeat.heard_at_s + heartbeat.silence_s:
+            tasks[task_id] = OpenTask(service, body, priority, options, deadline_s, size, bucket, 1)
+            task = Task(
+                task_id,
+                service,
+                body,
+                remaining_ms_of(timeout_s),
+                1,
+                priority,
+                0,
+                int((now + heartbeat.clock.wall_offset_s) * 1e6),
+                sequence - self._oldest,
+                0,
+                NO_VERSION,
+                options,
+            )
+            return task_id, [Transmit(task)]
+        tasks[task_id] = OpenTask(service, body, priority, options, deadline_s, size, bucket)
+        if link.phase is _UP:
+            self._postpone(task_id, now)
+        return task_id, []
+
+    def cancel(self, task_id: TaskId, now: float) -> list[ParticipantEffect]:
+        """The outcome is no longer wanted. It still comes: 499, or what was final before the broker knew."""
+        task = self._open.get(task_id)
+        if task is None or task.is_cancelled:
+            return []
+        if task.transmissions == 0:
+            return [self._settle(task_id, task, Code.CANCELLED, "cancelled before it was sent")]
+        task.is_cancelled = True
+        self._due.remove(task_id, task.bucket)
+        task.bucket = self._due.add(task_id, task_id, min(now, task.deadline_s) + self._grace_s)
+        return [Transmit(Cancel(id=task_id))] if self.link.phase is _UP else []
+
+    @property
+    def open_count(self) -> int:
+        """Tasks that were submitted and have no outcome yet."""
+        return len(self._open)
+
+    # --- what the link tells --------------------------------------------------------------------------------------
+
+    def link_services(self) -> list[str]:
+        return self.link.settings.services
+
+    def link_in_flight(self) -> list[bytes]:
+        return []
+
+    def link_oldest_unanswered(self) -> int:
+        self._oldest = sequence_of(next(iter(self._open))) if self._open else self._sequence + 1
+        return self._oldest
+
+    def link_up(self, now: float, out: Effects) -> None:
+        self._unsent = dict.fromkeys(self._open)
+        self.link_oldest_unanswered()
+        self._flush(now, out)
+
+    def link_down(self, now: float, out: Effects) -> None:
+        self._stop_sending()
+
+    def link_over(self, error: Scale0Error, now: float, out: Effects) -> None:
+        self._stop_sending()
+        self._settle_all(Code.NOT_ACCEPTING, str(error), out)
+
+    def link_may_move(self, now: float, out: Effects) -> bool:
+        """What is in flight may be answered for one more interval; new tasks wait for the other broker.
+
+        What is not answered by then is sent again there, flagged: that broker cannot know whether it ran.
+        """
+        awaited = {task_id: None for task_id, task in self._open.items() if task.transmissions}
+        if not awaited:
+            return True
+        move_at_s = min(self._move_at_s, now + self._heartbeat.interval_s)
+        self._stop_sending()
+        self._awaited = awaited
+        self._move_at_s = move_at_s
+        return False
+
+    def _move_if_answered(self, now: float, out: Effects) -> None:
+        if not self._awaited or now >= self._move_at_s:
+            self._awaited = None
+            self._move_at_s = math.inf
+            self.link.move(now, out)
+
+    # --- outcomes -------------------------------------------------------------------------------------------------
+
+    def _part(self, task: OpenTask, reply: TaskReply, now: float) -> list[ParticipantEffect]:
+        """Parts are handed on in order, none twice; a part that was skipped never comes any more."""
+        if reply.part == task.next_part:
+            task.next_part += 1
+            return [Part(reply)]
+        if reply.part < task.next_part:
+            self.discarded += 1
+            return []
+        text = f"part {task.next_part} of the reply was lost on the way"
+        out: Effects = [self._settle(reply.id, task, Code.WORKER_LOST, text)]
+        if not reply.final and self.link.phase is _UP:
+            out.append(Transmit(Cancel(id=reply.id)))
+        if self._awaited is not None:
+            self._move_if_answered(now, out)
+        return out
+
+    def _task_error(self, error: Error, now: float, out: Effects) -> None:
+        """An ERROR that answers TASK or CANCEL."""
+        self._heartbeat.heard_at_s = now
+        task_id = TaskId(error.id)
+        task = self._open.get(task_id)
+        if task is None:
+            self.discarded += 1
+        elif error.code == Code.MOVED and self.link.phase is _UP:
+            task.transmissions -= 1  # refused, so not accepted: the next broker gets it as if for the first time
+            self.link.redirect(error, now, out)
+        elif task.is_cancelled and error.code == Code.UNKNOWN_SERVICE:
+            # The broker does not know what it is to cancel; another one, or it in another life, may have run it.
+            text = f"cancelled; whether it ran is unknown ({error.text})"
+            out.append(self._settle(task_id, task, Code.CANCELLED, text))
+        elif task.transmissions > 1 and error.code in _NOT_TAKEN:
+            # Not taken now; but it left this process before, and what became of it then nobody can say.
+            text = f"outcome unknown: it was sent before the link was lost, and now met {error.code} {error.text}"
+            out.append(self._settle(task_id, task, Code.WORKER_LOST, text))
+        elif error.code != Code.MOVED:  # a link that is not up is on its way already
+            self._forget(task_id, task)
+            out.append(Settled(task_id, error))
+        if self._awaited is not None:
+            self._move_if_answered(now, out)
+        if error.fatal and self.link.phase is _UP:
+            self.link.lose(f"{error.code} {error.text}", now, out)
+
+    def _expire(self, task_id: TaskId, now: float, out: Effects) -> None:
+        """Nobody has settled it in time. It has left the timetable already."""
+        task = self._open[task_id]
+        task.bucket = NO_BUCKET
+        if task.is_cancelled:
+            out.append(self._settle(task_id, task, Code.CANCELLED, "cancelled; no broker has confirmed it"))
+        elif task.transmissions == 0:
+            text = f"no broker took it before its deadline ({self.link.trouble()})"
+            out.append(self._settle(task_id, task, Code.NOT_ACCEPTING, text))
+        elif now >= task.deadline_s + self._grace_s:
+            text = f"no outcome came from the broker at {self.link.endpoint} by the deadline"
+            out.append(self._settle(task_id, task, Code.DEADLINE_IN_FLIGHT, text))
+        else:
+            task.bucket = self._due.add(task_id, task_id, task.deadline_s + self._grace_s)
+
+    def _settle(self, task_id: TaskId, task: OpenTask, code: Code, text: str) -> Settled:
+        self._forget(task_id, task)
+        return Settled(task_id, Error(code=int(code), text=text, id=task_id))
+
+    def _settle_all(self, code: Code, text: str, out: Effects) -> None:
+        out.extend(self._settle(task_id, task, code, text) for task_id, task in list(self._open.items()))
+
+    def _forget(self, task_id: TaskId, task: OpenTask) -> None:
+        """The one way out of every table."""
+        del self._open[task_id]
+        self._open_bytes -= task.size
+        if task.bucket != NO_BUCKET:
+            self._due.remove(task_id, task.bucket)
+        if self._unsent:
+            self._unsent.pop(task_id, None)
+        if self._awaited is not None:
+            self._awaited.pop(task_id, None)
+
+    # --- sending --------------------------------------------------------------------------------------------------
+
+    def _postpone(self, task_id: TaskId, at_s: float) -> None:
+        """Send it later, and after it whatever is submitted meanwhile. Before a move it waits for the other broker."""
+        if self._awaited is None:
+            self._unsent[task_id] = None
+            self._may_send = False
+            self._flush_at_s = max(self._flush_at_s, at_s) if self._flush_at_s < math.inf else at_s
+
+    def _flush(self, now: float, out: Effects) -> None:
+        """Send what waits, some at a time: thousands at once would only meet a full pipe."""
+        for task_id in list(islice(self._unsent, FLUSH_MAX)):
+            del self._unsent[task_id]
+            task = self._open[task_id]
+            if task.is_cancelled:
+                out.append(Transmit(Cancel(id=task_id)))
+            elif task.deadline_s > now:
+                out.append(Transmit(self._task(task_id, task, now)))
+        self._flush_at_s = now if self._unsent else math.inf
+        self._may_send = not self._unsent
+
+    def _stop_sending(self) -> None:
+        """What is open stays open, and is sent when a link is up again."""
+        self._may_send = False
+        self._unsent.clear()
+        self._flush_at_s = self._move_at_s = math.inf
+        self._awaited = None
+
+    def _task(self, task_id: TaskId, task: OpenTask, now: float) -> Task:
+        flags = 0
+        if task.transmissions:
+            flags = _RESENT | _PARTLY_ANSWERED if task.next_part else _RESENT
+        task.transmissions += 1
+        remaining_ms = remaining_ms_of(task.deadline_s - now)
+        send_time_us = self._heartbeat.clock.wall_us(now)
+        behind = sequence_of(task_id) - self._oldest
+        return Task(
+            task_id,
+            task.service,
+            task.body,
+            remaining_ms,
+            1,
+            task.priority,
+            flags,
+            send_time_us,
+            behind,
+            options=task.options,
+        )
+
+    # --- refusals -------------------------------------------------------------------------------------------------
+
+    def _refusal(self, service: str) -> Scale0Error:
+        if self.link.phase is _OVER:
+            return self.link.error or UsageError("the client is closed")
+        text = f"{len(self._open):,} tasks with {self._open_bytes:,} bytes are open, this client's limit"
+        return Overloaded(int(Code.OVER_LIMIT), text, service)
+
+    def _learn_name(self, service: str) -> None:
+        check_name(service)
+        if len(self._names) >= NAMES_MAX:
+            self._names.clear()
+        self._names.add(service)

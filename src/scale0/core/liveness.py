@@ -1,0 +1,170 @@
+"""Liveness: who lives, whose clock is off, who runs an old config.
+
+Rule 17: any traffic counts as life, and silence for `liveness` intervals means gone. So a heartbeat sets no timer: a
+session is looked at when its time has come, and if it was heard meanwhile it is looked at again later. Liveness uses
+the monotonic clock alone; wall clocks are compared to find the one that is off (rule 19).
+"""
+
+from __future__ import annotations
+
+from scale0.core import connections, readiness, routing, turns
+from scale0.core.config import PUSHES_PER_TICK
+from scale0.core.sessions import Session
+from scale0.core.settings import BrokerSettings
+from scale0.core.state import State
+from scale0.core.workers import Worker
+from scale0.protocol.codes import Code
+from scale0.protocol.messages import NO_VERSION, Ping, Pong, ServiceOffer
+
+SKEWED_IN_A_ROW = 3
+SKEWED_TOGETHER_MIN = 2  # of so many sessions, and of a third of all, it is our clock that is doubted
+
+
+def ping(state: State, session: Session, message: Ping) -> None:
+    """PING: alive. PONG tells both clocks."""
+    if message.heartbeat_interval_ms:
+        asked_s = message.heartbeat_interval_ms / 1000
+        session.interval_s = max(state.settings.default_heartbeat_interval_s, asked_s)
+    if message.oldest_unanswered > session.floor:
+        state.outcomes.forget_below(session, message.oldest_unanswered)
+    if message.has_offset and _is_clock_off(state, session, message):
+        return
+    worker = session.worker
+    if worker is not None:
+        _hear_worker(state, session, worker)
+    if session.dialect.is_req and worker is not None:
+        turns.hold(state, session)
+    else:
+        pong = Pong(state.wall_us(), message.time_us, state.config.packed_version, state.epoch)
+        state.post(session.route, session, pong)
+    _check_version(state, session, message.config_version)
+
+
+def _hear_worker(state: State, session: Session, worker: Worker) -> None:
+    """A worker that spoke is no longer paused.
+
+    The newest draft: a PING from a connected worker that has sent no READY puts it into the LRU queue, with one slot.
+    Rule 5: PING never puts a full worker back.
+    """
+    if worker.is_negotiating and (worker.services or session.services):
+        worker.is_negotiating = False
+        if not worker.services:
+            offers, _ = readiness.sort_offers(state, [ServiceOffer(name) for name in session.services])
+            worker.capacity = 1
+            readiness.change_services(state, worker, offers)
+    worker.is_paused = False
+    if not worker.is_listed:
+        routing.feed(state, worker)
+
+
+def _is_clock_off(state: State, session: Session, message: Ping) -> bool:
+    """Rule 19: three measurements in a row beyond max_clock_skew, and the session ends with 498, both clocks named."""
+    session.offset_us = message.offset_us
+    if abs(message.offset_us) <= state.settings.max_clock_skew_s * 1e6:
+        session.skewed = 0
+        return False
+    session.skewed += 1
+    if session.skewed < SKEWED_IN_A_ROW:
+        return False
+    # If our own clock jumped, or a third of all sessions shift together, nobody is sent away: an alarm is raised.
+    off, measured = _clock_census(state)
+    is_ours = off >= SKEWED_TOGETHER_MIN and off * 3 >= measured
+    if is_ours or state.now < state.clock_doubted_until_s:
+        if session.skewed == SKEWED_IN_A_ROW:
+            state.alarm("clock", f"{off} of {measured} clocks differ from this broker's: check this broker's clock")
+        return False
+    offset_s = message.offset_us / 1e6
+    text = (
+        f"the clock of {session.identity} is {abs(offset_s):.1f} s {'ahead' if offset_s > 0 else 'behind'}: "
+        f"it says {message.time_us / 1e6:.3f}, this broker {state.wall_us() / 1e6:.3f} (UTC, s since 1970); "
+        f"{state.settings.max_clock_skew_s:g} s are allowed"
+    )
+    state.refuse(session, Code.CLOCK_OFF, text, fatal=True)
+    connections.close(state, session, "its clock is off")
+    return True
+
+
+def _clock_census(state: State) -> tuple[int, int]:
+    """How many clocks are off, of how many that were measured; counted at most once a second."""
+    if state.now - state.clocks_counted_s >= 1.0:
+        state.clocks_counted_s = state.now
+        measured = [session for session in state.sessions.by_identity.values() if session.offset_us is not None]
+        state.clocks = (sum(1 for session in measured if session.skewed), len(measured))
+    return state.clocks
+
+
+def _check_version(state: State, session: Session, named: bytes) -> None:
+    """Rule 24: 426 answers only PING and READY, once per session and version, two intervals after the push."""
+    current = state.config.packed_version
+    session.config_version = named
+    if named == current or session.warned_version == current or session.dialect.is_req:
+        return
+    if not any(named) or state.now - max(session.config_pushed_s, session.connected_s) < 2 * session.interval_s:
+        return
+    session.warned_version = current
+    text = f"config {state.config.version} is current; send CONNECT to get it"
+    state.refuse(session, Code.CONFIG_DIFFERS, text)
+
+
+# --- the config's version ------------------------------------------------------------
+
+
+def reconfigure(state: State, settings: BrokerSettings) -> None:
+    """New settings: sessions are sent the new config, paced by `push_config`. Limits and services hold at once."""
+    if not state.config.replace(settings):
+        return
+    state.settings = settings
+    state.limits = settings.limits
+    state.services.reconfigure(settings, state.now)
+    state.config.to_push = dict.fromkeys(state.sessions.by_identity)
+
+
+def push_config(state: State) -> None:
+    """Rule 24: pushes are paced. Nothing is pushed to a REQ socket, and Majordomo has no config."""
+    for _ in range(min(PUSHES_PER_TICK, len(state.config.to_push))):
+        identity = next(iter(state.config.to_push))
+        del state.config.to_push[identity]
+        session = state.sessions.by_identity.get(identity)
+        if session is not None and session.dialect.is_native and not session.dialect.is_req:
+            session.config_pushed_s = state.now
+            state.post(session.route, session, state.config.answer(session, NO_VERSION))
+
+
+# --- silence ------------------------------------------------------------
+
+
+def look_at_silent(state: State) -> None:
+    """Rule 17: silence for `liveness` intervals means gone; what was heard meanwhile moves the next look."""
+    for session in state.sessions.unheard(state.now):
+        allowed_s = state.allowed_silence_s(session)
+        quiet_s = state.now - session.last_seen_s
+        if quiet_s < allowed_s:
+            state.sessions.watch(session, session.last_seen_s + allowed_s)
+        elif _may_be_silent(session):
+            state.sessions.watch(session, state.now + allowed_s)
+        elif session.worker is not None:
+            state.counters["workers_expired"] += 1
+            connections.close(state, session, f"silent for {quiet_s:.1f} s")
+        else:
+            _look_at_silent_client(state, session)
+
+
+def _may_be_silent(session: Session) -> bool:
+    """Rule 18: a worker that agreed to no heartbeat, and a Majordomo or REQ worker while it holds a task."""
+    worker = session.worker
+    if worker is None:
+        return False
+    if session.dialect.majordomo or session.dialect.is_req:
+        return bool(worker.slots)
+    return not worker.has_heartbeat
+
+
+def _look_at_silent_client(state: State, session: Session) -> None:
+    """Rule 2: replies for an absent client wait until their deadline; then nothing is left to keep it for."""
+    until_s = session.latest_deadline_s + state.settings.grace_s if session.open_tasks or session.kept else 0.0
+    if session.open_tasks or state.now < until_s:
+        if session.dialect.is_native and not session.dialect.is_req:
+            connections.set_absent(state, session)
+        state.sessions.watch(session, max(until_s, state.now + state.allowed_silence_s(session)))
+    else:
+        connections.close(state, session, "silent, and nothing of it is left")

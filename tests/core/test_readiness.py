@@ -1,0 +1,59 @@
+"""READY: services and capacity, one by one and at run time (rules 5, 17, 29)."""
+
+from __future__ import annotations
+
+import pytest
+
+from scale0.protocol.dialects import WORKER
+from scale0.protocol.messages import (
+    ForceNegotiate,
+    Ready,
+    ReadyOk,
+    ServiceOffer,
+)
+from tests.core.desk import Desk, Sent, codes
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def only(sent: Sent, to: str) -> object:
+    assert [name for name, _ in sent] == [to], sent
+    return sent[0][1]
+
+
+def test_heartbeat_interval_is_raised_to_the_floor_and_may_be_longer(desk: Desk) -> None:
+    worker = desk.worker("w", "greet")
+    for asked_ms, agreed_ms in ((100, 2500), (0, 2500), (7000, 7000)):
+        ok = only(worker.ready(heartbeat_interval_ms=asked_ms), "w")
+        assert isinstance(ok, ReadyOk)
+        assert ok.heartbeat_interval_ms == agreed_ms
+
+
+def test_reserved_and_unmanaged_services_are_refused_one_by_one() -> None:
+    desk = Desk(services=["greet"])
+    worker = desk.worker("w", "greet")
+    worker.offers = [ServiceOffer(name) for name in ("greet", "other", "mmi.x", "scale0.x", "")]
+    ok = only(worker.ready(), "w")
+    assert isinstance(ok, ReadyOk)
+    assert set(ok.refused) == {"other", "mmi.x", "scale0.x", ""}
+
+
+def test_worker_of_which_all_services_are_unmanaged_is_moved() -> None:
+    desk = Desk(services=["greet"])
+    worker = desk.worker("w", "other")
+    assert codes(worker.ready()) == [("w", 301)]
+
+
+def test_too_many_services_or_slots_are_refused(desk: Desk) -> None:
+    worker = desk.worker("w", "greet")
+    assert codes(worker.ready(capacity=5000)) == [("w", 400)]
+    worker.offers = [ServiceOffer(f"s{n}") for n in range(257)]
+    assert codes(worker.ready()) == [("w", 400)]
+
+
+def test_ready_before_connect_is_a_strangers(desk: Desk) -> None:
+    sent = desk.say("w", WORKER, Ready(services=[ServiceOffer("greet")]))
+    assert isinstance(only(sent, "w"), ForceNegotiate)
