@@ -83,6 +83,7 @@ def test_resent_task_that_is_not_held_runs_only_if_idempotent(desk: Desk) -> Non
     client = desk.client("ada")
     assert codes(client.submit("write", flags=Flag.RESENT)) == [("ada", 502)]
     assert tasks_to(client.submit("read", flags=Flag.RESENT)) == ["w1"]
+    assert codes(client.submit("read", flags=Flag.RESENT | Flag.PARTLY_ANSWERED)) == [("ada", 502)]
 
 
 def test_acknowledged_outcomes_are_forgotten_by_ping_and_by_task(desk: Desk) -> None:

@@ -17,7 +17,7 @@ from scale0.protocol.ids import sequence_of
 from scale0.protocol.limits import MESSAGE_BYTES_MAX, REMAINING_MS_MAX, SERVICE_BYTES_MAX
 from scale0.protocol.messages import Cancel, Error, Flag, Task
 
-RESENT = int(Flag.RESENT)  # looking a member up in its Enum costs more than the test
+RESENT, PARTLY_ANSWERED = map(int, Flag)  # looking a member up in its Enum costs more than the test
 
 
 def task(state: State, session: Session, message: Task) -> None:
@@ -58,8 +58,9 @@ def submit(state: State, session: Session, message: Task) -> None:
         service = _unknown(state, session, message)
         if service is None:
             return
-    if message.flags & RESENT and not service.idempotent:
-        text = f"outcome unknown: it was sent before, this broker does not hold it, and {name} is not idempotent"
+    if message.flags & RESENT and (not service.idempotent or message.flags & PARTLY_ANSWERED):
+        why = f"{name} is not idempotent" if not service.idempotent else "parts of its reply were received"
+        text = f"outcome unknown: it was sent before, this broker does not hold it, and {why}"
         refuse(state, session, message, Code.WORKER_LOST, text)
         return
     body = message.body

@@ -78,6 +78,7 @@ class Status(IntEnum):
 
 class Flag(IntEnum):
     RESENT = 1  # the client has sent this id before and heard no outcome
+    PARTLY_ANSWERED = 2  # with RESENT: parts of its reply have reached the client, so it is not repeatable
 
 
 # --- frequent, packed ---------------------------------------------------------------------------------------------

@@ -161,8 +161,8 @@ def encode_taskreply(header: bytes, reply: TaskReply) -> list[bytes]:
 
 def decode_taskreply(header: bytes, frames: Sequence[bytes]) -> TaskReply:
     try:
-        attempt, status, final, id_length, part, time_us, wait_us, work_us, config_version = (
-            _TASKREPLY.unpack_from(header, PREFIX_BYTES)
+        attempt, status, final, id_length, part, time_us, wait_us, work_us, config_version = _TASKREPLY.unpack_from(
+            header, PREFIX_BYTES
         )
     except struct.error as error:
         raise ProtocolError(Code.MALFORMED, f"TASKREPLY: {error}") from None

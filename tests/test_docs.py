@@ -1,0 +1,241 @@
+"""The documents say what the code does: tables are compared with it, names are resolved, links lead somewhere."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import scale0
+from scale0.core import builtin, management
+from scale0.core.broker import Broker
+from scale0.core.effects import Route
+from scale0.core.settings import BrokerSettings, Limits
+from scale0.protocol import dialects, limits, native
+from scale0.protocol.codes import Code
+from scale0.protocol.dialects import Dialect
+from scale0.protocol.ids import id_prefix, make_id
+from scale0.protocol.messages import ALIASES, COMMANDS, Command, Connect, Disconnect, Ready, ServiceOffer, Task
+from tests.protocol import test_golden as golden
+from tests.protocol import test_majordomo as majordomo
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PROTOCOL = (ROOT / "docs" / "protocol.md").read_text()
+RULES_OF_NOW = [*range(1, 21), 25, 26, 32, 33, 34]
+PACKAGES = {path.stem for path in (ROOT / "src" / "scale0").iterdir() if not path.stem.startswith("_")}
+
+
+def section(title: str) -> str:
+    """What stands under a heading, up to the next heading of any level."""
+    found = re.search(rf"^#+ {re.escape(title)}\n(.*?)(?=^#|\Z)", PROTOCOL, re.MULTILINE | re.DOTALL)
+    assert found, f"docs/protocol.md has no section {title!r}"
+    return found[1]
+
+
+def table(title: str) -> list[list[str]]:
+    """The rows of the table in a section, without its head."""
+    rows = [line for line in section(title).splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
+
+
+def quoted(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def number(cell: str) -> float:
+    """A number as people write it: 4,096 or 64 KiB."""
+    digits, _, unit = cell.partition(" ")
+    scale = {"": 1, "KiB": 1024, "MiB": 1024**2, "s": 1}[unit]
+    return float(digits.replace(",", "")) * scale
+
+
+# --- tables of the protocol -----------------------------------------------------------------------------------------
+
+
+def test_dialects_are_those_of_the_code() -> None:
+    known = {value.name: value.header.decode() for value in vars(dialects).values() if isinstance(value, Dialect)}
+    assert {row[0]: quoted(row[1])[0] for row in table("Dialects")} == known
+
+
+def test_commands_are_those_of_the_code() -> None:
+    assert {row[1]: int(row[0]) for row in table("Commands")} == {command.name: command.value for command in Command}
+
+
+def test_parameters_are_those_of_the_code() -> None:
+    for row in table("Commands"):
+        kind = COMMANDS.get(Command[row[1]])
+        assert (row[3] == "packed") == (kind is None), row
+        fields = msgspec.structs.fields(kind) if kind else ()
+        assert quoted(row[4]) == [field.name + ("" if field.required else "?") for field in fields], row[1]
+
+
+def test_codes_are_those_of_the_code() -> None:
+    assert {row[1]: int(row[0]) for row in table("Codes")} == {code.name: code.value for code in Code}
+
+
+def test_older_names_are_those_of_the_code() -> None:
+    assert {quoted(row[0])[0]: quoted(row[1])[0] for row in table("Older parameter names")} == ALIASES
+
+
+def test_limits_of_a_message_are_those_of_the_code() -> None:
+    known = {name: float(value) for name, value in vars(limits).items() if name.isupper()}
+    assert {quoted(row[0])[0]: number(row[1]) for row in table("Of one message")} == known
+
+
+def test_limits_of_a_broker_are_those_of_the_settings() -> None:
+    known = {field.name: float(field.default) for field in msgspec.structs.fields(Limits)}
+    told = {quoted(row[0])[0]: number(row[1]) for row in table("Of a broker's tables, queues and buffers")}
+    assert told == known
+
+
+def test_settings_are_those_of_the_code() -> None:
+    defaults = {field.name: getattr(BrokerSettings(), field.name) for field in msgspec.structs.fields(BrokerSettings)}
+    told = {quoted(row[0])[0]: row[1] for row in table("Settings of a broker")}
+    assert set(told) == set(defaults)
+    for name, cell in told.items():
+        if isinstance(defaults[name], int | float):
+            assert number(cell) == defaults[name], name
+
+
+@pytest.mark.parametrize(
+    ("message", "frames"), golden.PACKED, ids=[type(message).__name__ for message, _ in golden.PACKED]
+)
+def test_packed_fields_stand_where_the_table_says(message: Any, frames: list[str]) -> None:
+    header = bytes.fromhex(frames[0])
+    sizes: dict[str, Any] = {
+        "header": header[:6],
+        "command": header[6],
+        "id_length": 19,
+        "service_length": 5,
+        "options_length": 1,
+    }
+    end = 0
+    for offset, size, name, _ in table(f"{type(message).__name__.upper()}, byte by byte"):
+        field = quoted(name)[0]
+        if offset == "…":
+            continue
+        assert int(offset) == end, field
+        value = sizes[field] if field in sizes else getattr(message, field)
+        if size == "…":
+            assert header[end:].startswith(value), field
+            continue
+        end += int(size)
+        raw = header[int(offset) : end]
+        if isinstance(value, bytes):
+            assert raw == value, field
+        else:
+            assert int.from_bytes(raw, "big", signed=value < 0) == value, field
+
+
+def test_long_header_frames_are_those_of_the_code() -> None:
+    (row,) = [row for row in table("Of one message") if quoted(row[0]) == ["LONG_HEADER_BYTES_MAX"]]
+    assert set(re.findall(r"[A-Z]{4,}", row[2])) == {command.name for command in native._LONG}
+
+
+def test_majordomo_frames_are_the_standards() -> None:
+    known = [frames for _, _, frames in (*majordomo.TO_BROKER, *majordomo.FROM_BROKER)]
+    meanings = {"∅": b"", "service": b"echo", "address": b"to", "body+": b"a"}
+    for *_, cell in table("Majordomo"):
+        frames = []
+        for word in cell.replace("`", "").split():
+            plain = bytes.fromhex(word) if re.fullmatch(r"0\d", word) else word.encode()
+            frames.append(meanings.get(word, plain))
+        assert frames in known, cell
+
+
+def test_listings_have_the_rows_of_the_code() -> None:
+    state = busy_broker().state
+    told = {quoted(row[0])[0]: quoted(row[1]) for row in table("Services of the broker")}
+    assert told == {name: list(listing(state)[0]) for name, listing in builtin.SERVED.items()}
+
+
+def test_management_commands_are_those_of_the_code() -> None:
+    assert [quoted(row[0])[0] for row in table("Management")] == list(management.COMMANDS)
+
+
+def busy_broker() -> Broker:
+    """A broker with a client, a worker, and a task that was lost with another worker."""
+    broker = Broker(BrokerSettings(), now=0.0, wall_s=1e9)
+    routes = {name: Route(b"\0" + name.encode()) for name in ("client", "lost", "worker")}
+    broker.receive(routes["client"], dialects.CLIENT, Connect(identity="client", nonce=bytes(8)), 1.0)
+    for name in ("lost", "worker"):
+        broker.receive(routes[name], dialects.WORKER, Connect(identity=name, nonce=bytes(8)), 1.0)
+        broker.receive(routes[name], dialects.WORKER, Ready(services=[ServiceOffer("echo")]), 1.0)
+    task = Task(make_id(id_prefix("client", bytes(8)), 1), "echo", (), 1000)
+    broker.receive(routes["client"], dialects.CLIENT, task, 1.0)
+    broker.receive(routes["lost"], dialects.WORKER, Disconnect(), 1.0)
+    return broker
+
+
+# --- names and links ------------------------------------------------------------------------------------------------
+
+
+def named_functions(text: str) -> Iterator[str]:
+    """Dotted names in code type that begin with a package or module of ours."""
+    for name in re.findall(r"`([a-z_]\w*(?:\.\w+)+)`", text):
+        if name.split(".")[0] in PACKAGES and not name.endswith((".py", ".md")):
+            yield name
+
+
+def resolve(name: str) -> object:
+    """The module, class or function of this dotted name."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join([scale0.__name__, *parts[:length]]))
+        except ModuleNotFoundError as error:
+            if not (error.name or "").startswith(scale0.__name__):
+                raise
+            continue
+        for part in parts[length:]:
+            found = getattr(found, part)
+        return found
+    raise AttributeError(name)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_function_that_a_document_names_exists(document: Path) -> None:
+    for name in sorted(set(named_functions(document.read_text()))):
+        assert resolve(name) is not None, name
+
+
+@pytest.mark.parametrize("rule", RULES_OF_NOW)
+def test_rule_names_the_function_that_enforces_it(rule: int) -> None:
+    found = re.search(
+        rf'^<a id="rule-{rule}"></a>\n\*\*{rule}\.(.*?)(?=^<a id|^#|\Z)', PROTOCOL, re.MULTILINE | re.DOTALL
+    )
+    assert found, f"rule {rule} is missing"
+    _, mark, names = found[1].partition("*Enforced by*")
+    assert mark, f"rule {rule} names no function"
+    assert list(named_functions(names))
+
+
+def anchors(document: Path) -> set[str]:
+    text = document.read_text()
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return slugs | set(re.findall(r'<a id="([^"]+)">', text))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
+        if target.startswith("http"):
+            continue
+        path, _, anchor = target.partition("#")
+        linked = (document.parent / path).resolve() if path else document
+        assert linked.exists(), target
+        if anchor:
+            assert anchor in anchors(linked), target
+
+
+def test_every_decision_is_listed() -> None:
+    folder = ROOT / "docs" / "decisions"
+    listed = set(re.findall(r"\((\d{4}-[\w-]+\.md)\)", (folder / "README.md").read_text()))
+    assert listed == {path.name for path in folder.glob("0*.md")}
