@@ -121,7 +121,7 @@ class Client:
         return self.say(Cancel(id=self.id(sequence)))
 
     def ping(self, **more: Any) -> Sent:
-        return self.say(Ping(round(self.desk.wall_s * 1e6), **more))
+        return self.say(Ping(round(self.desk.wall_s * 1e6) + more.get("offset_us", 0), **more))
 
     def say(self, message: AnyMessage) -> Sent:
         return self.desk.say(self.name, self.dialect, message)
@@ -166,7 +166,7 @@ class Worker:
         return self.reply(task, b"", status=Status.RETURNED)
 
     def ping(self, **more: Any) -> Sent:
-        return self.say(Ping(round(self.desk.wall_s * 1e6), **more))
+        return self.say(Ping(round(self.desk.wall_s * 1e6) + more.get("offset_us", 0), **more))
 
     def say(self, message: AnyMessage) -> Sent:
         return self.desk.say(self.name, self.dialect, message)

@@ -28,7 +28,19 @@ def test_unknown_service_waits_soon_after_the_brokers_start() -> None:
     desk = Desk(is_settled=False)
     client = desk.client("ada")
     assert client.submit("greet") == []
-    assert tasks_to(desk.worker("w", "greet") and desk.sent) == ["w"]
+    desk.worker("w", "greet")
+    assert tasks_to(desk.sent) == ["w"]
+
+
+def test_unknown_service_that_nobody_announced_until_the_broker_settled_is_404() -> None:
+    desk = Desk(is_settled=False)
+    client = desk.client("ada")
+    client.submit("nothing", timeout_s=60)
+    assert desk.broker.next_deadline() <= desk.now + 7.5
+    assert codes(desk.pass_time(7.4)) == []
+    client.ping()
+    assert codes(desk.pass_time(0.2)) == [("ada", 404)]
+    assert "nothing" not in desk.broker.state.services.by_name
 
 
 def test_service_of_the_config_is_known_without_workers() -> None:
@@ -147,10 +159,10 @@ def test_cancel_of_another_clients_task_does_nothing(desk: Desk) -> None:
     assert bodies(worker.reply(task)) == [("ada", b"done")]
 
 
-def test_cancel_of_an_unknown_task_is_404_and_of_a_settled_one_its_outcome(desk: Desk) -> None:
+def test_cancel_of_an_unknown_task_is_502_and_of_a_settled_one_its_outcome(desk: Desk) -> None:
     worker = desk.worker("w", "greet")
     client = desk.client("ada")
-    assert codes(client.cancel(9)) == [("ada", 404)]
+    assert codes(client.cancel(9)) == [("ada", 502)]
     worker.reply(only_task(client.submit("greet"), "w"))
     assert bodies(client.cancel(1)) == [("ada", b"done")]
 

@@ -96,7 +96,7 @@ class BrokerMachine(RuleBasedStateMachine):
 
     @rule(who=st.one_of(clients, workers), lists=st.booleans())
     def it_connects_from_another_route(self, who: Participant, lists: bool) -> None:
-        held = [task.id for worker, task in self.given if worker is who] if lists else []
+        held: list[bytes] = [task.id for worker, task in self.given if worker is who] if lists else []
         self.number += 1
         who.route = Route(b"\x00" + self.number.to_bytes(4, "big"))
         self.by_route[who.route] = who
@@ -281,7 +281,7 @@ class BrokerMachine(RuleBasedStateMachine):
 
     def _ready(self, worker: Participant, services: list[str], capacity: int, lists: bool = False) -> None:
         offers = [ServiceOffer(name, idempotent=name == "again", max_attempts=2) for name in services]
-        held = [task.id for holder, task in self.given if holder is worker] if lists else []
+        held: list[bytes] = [task.id for holder, task in self.given if holder is worker] if lists else []
         self._say(worker, Ready(services=offers, capacity=capacity, in_flight=held))
 
     def _ask(self, client: Participant, task: Task) -> None:

@@ -419,11 +419,11 @@ def test_a_cancel_after_the_deadline_puts_nothing_off() -> None:
     assert 3.0 <= now <= 3.051
 
 
-def test_404_in_answer_to_cancel_does_not_claim_that_nothing_ran() -> None:
+def test_502_in_answer_to_cancel_does_not_claim_that_nothing_ran() -> None:
     session = client()
     task_id = submit(session, 1.0)
     session.cancel(task_id, 1.1)
-    assert error(session.receive(Error(code=404, text="no such task", id=task_id), 1.2)).code == 499
+    assert error(session.receive(Error(code=502, text="no such task", id=task_id), 1.2)).code == 499
 
 
 def test_a_task_that_never_left_is_cancelled_at_once() -> None:

@@ -162,11 +162,31 @@ def test_many_clocks_off_together_raise_an_alarm_and_end_nothing(desk: Desk) -> 
 
 def test_jump_of_the_brokers_own_clock_raises_an_alarm_and_kills_nobody(desk: Desk) -> None:
     worker = desk.worker("w", "greet")
-    desk.pass_time(1, wall_jump_s=3600)
-    assert [effect.name for effect in desk.others if isinstance(effect, Alarm)] == ["clock_jumped"]
-    for _ in range(5):
-        worker.ping(has_offset=True, offset_us=-3_600_000_000)
+    for jump_s in (3600, -7200):
+        desk.pass_time(1, wall_jump_s=jump_s)
+        assert [effect.name for effect in desk.others if isinstance(effect, Alarm)] == ["clock_jumped"]
+    right_us = round((desk.wall_s + 3600) * 1e6)
+    for offset_us in (3_600_000_000, -3_600_000_000, 3_600_000_000) * 2:  # stale ones among them
+        worker.say(Ping(right_us, has_offset=True, offset_us=offset_us))
+        desk.pass_time(1)
     assert worker.state == "ready"
+
+
+def test_stale_measurement_is_told_by_the_messages_own_time(desk: Desk) -> None:
+    worker = desk.worker("w", "greet")
+    for _ in range(5):
+        worker.say(Ping(round(desk.wall_s * 1e6), has_offset=True, offset_us=99_000_000))
+    assert worker.state == "ready"
+
+
+def test_client_whose_session_ends_for_its_clock_hears_of_its_tasks(desk: Desk) -> None:
+    desk.worker("w", "greet")
+    client = desk.client("ada")
+    client.submit("greet")
+    ahead_us = round((desk.wall_s + 100) * 1e6)
+    for _ in range(3):
+        sent = client.say(Ping(ahead_us, has_offset=True, offset_us=100_000_000))
+    assert codes(sent) == [("ada", 499), ("ada", 498)]
 
 
 # --- config -------------------------------------------------------------------------------------------------------

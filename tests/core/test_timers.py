@@ -37,3 +37,11 @@ def test_nothing_fires_early_and_all_fire_at_most_one_resolution_late(ats: list[
             assert waiting.pop(n) <= now
         assert all(at_s > now - 0.5 for at_s in waiting.values())
         assert timetable.next_s() > now
+
+
+@given(st.floats(0, 1e6), st.sampled_from([0.01, 0.02, 0.05, 0.1, 1.0]))
+def test_what_is_promised_for_a_time_is_due_at_that_time(at_s: float, resolution_s: float) -> None:
+    timetable: Timetable[str, str] = Timetable(resolution_s)
+    timetable.add("a", "A", at_s)
+    assert timetable.next_s() >= at_s
+    assert timetable.due(timetable.next_s()) == ["A"]

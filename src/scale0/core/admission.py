@@ -88,7 +88,18 @@ def cancel(state: State, session: Session, message: Cancel) -> None:
     elif (outcome := session.kept.get(sequence_of(task_id))) is not None:
         routing.deliver(state, session, outcome, "")
     else:
-        state.refuse(session, Code.UNKNOWN_SERVICE, "no such task: it was settled, or never came here", id=task_id)
+        text = "outcome unknown: this broker does not hold it; it was settled and forgotten, or never came here"
+        state.refuse(session, Code.WORKER_LOST, text, id=task_id)
+
+
+def end_settling(state: State) -> None:
+    """The time after the start is over: who waits for a service that nobody has announced gets 404 now."""
+    state.has_settled = True
+    unknown = [service for service in state.services.by_name.values() if not service.is_announced]
+    for service in unknown:
+        for entry in service.queue.entries():
+            if not entry.client.dialect.majordomo:
+                routing.settle_error(state, entry, Code.UNKNOWN_SERVICE, _nobody_announced(state, service.name))
 
 
 def refuse(state: State, session: Session, message: Task, code: Code, text: str, **detail: object) -> None:
@@ -117,14 +128,19 @@ def _unknown(state: State, session: Session, message: Task) -> Service | None:
         return None
     if not session.dialect.majordomo and not state.is_settling:
         near = state.services.near(name)
-        hint = f"; did you mean {' or '.join(near)}?" if near else "; start one: scale0 worker module:app"
-        refuse(state, session, message, Code.UNKNOWN_SERVICE, f"no worker has announced {name}{hint}", near=near)
+        refuse(state, session, message, Code.UNKNOWN_SERVICE, _nobody_announced(state, name), near=near)
         return None
     if not state.services.has_room():
         text = f"this broker knows {state.limits.services:,} services, its limit"
         refuse(state, session, message, Code.OVER_LIMIT, text)
         return None
     return state.services.add(name, state.now)
+
+
+def _nobody_announced(state: State, name: str) -> str:
+    near = [known for known in state.services.near(name) if known != name]
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; start one: scale0 worker module:app"
+    return f"no worker has announced {name}{hint}"
 
 
 def _over_limit(state: State, session: Session, service: Service, size: int) -> tuple[Code, str] | None:

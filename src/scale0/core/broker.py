@@ -163,6 +163,8 @@ class Broker:
                 delist(session.worker)
         majordomo.beat(state)
         liveness.push_config(state)
+        if not state.has_settled and not state.is_settling:
+            admission.end_settling(state)
         if state.mode != "active":
             management.step(state)
         return state.take_effects()
@@ -178,6 +180,7 @@ class Broker:
             state.majordomo_beats.next_s(),
             state.now if state.config.to_push else math.inf,
             management.next_step_s(state),
+            math.inf if state.has_settled else state.settled_at_s,
         )
 
     def manage(self, command: str, arguments: dict[str, Any], now: float) -> tuple[Any, list[Effect]]:
@@ -278,10 +281,7 @@ class Broker:
         jump_s = offset_s - state.wall_offset_s
         state.wall_offset_s = offset_s
         if abs(jump_s) > CLOCK_JUMP_S:
-            doubt_s = 3 * state.settings.liveness * state.settings.default_heartbeat_interval_s
-            state.clock_doubted_until_s = state.now + doubt_s
+            state.clock_jumped_s += jump_s
             for session in state.sessions.by_identity.values():
                 session.skewed = 0
-            state.alarm(
-                "clock_jumped", f"this broker's clock jumped by {jump_s:+.3f} s; nobody is sent away for {doubt_s:g} s"
-            )
+            state.alarm("clock_jumped", f"this broker's clock jumped by {jump_s:+.3f} s; nobody is sent away for it")

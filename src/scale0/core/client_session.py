@@ -287,7 +287,7 @@ class ClientSession:
         elif error.code == Code.MOVED and self.link.phase is _UP:
             task.transmissions -= 1  # refused, so not accepted: the next broker gets it as if for the first time
             self.link.redirect(error, now, out)
-        elif task.is_cancelled and error.code == Code.UNKNOWN_SERVICE:
+        elif task.is_cancelled and error.code == Code.WORKER_LOST:
             # The broker does not know what it is to cancel; another one, or it in another life, may have run it.
             text = f"cancelled; whether it ran is unknown ({error.text})"
             out.append(self._settle(task_id, task, Code.CANCELLED, text))

@@ -162,8 +162,8 @@ def set_absent(state: State, session: Session) -> None:
         delist(session.worker)
 
 
-def close(state: State, session: Session, why: str) -> None:
-    """The session ends. A worker's tasks are lost with it; a client's are dropped, for nobody is there to answer."""
+def close(state: State, session: Session, why: str, *, is_heard: bool = False) -> None:
+    """The session ends. A worker's tasks are lost with it; a client's are settled, which it hears if it is there."""
     state.counters["sessions_closed"] += 1
     state.sessions.close(session)
     worker = session.worker
@@ -174,9 +174,9 @@ def close(state: State, session: Session, why: str) -> None:
     session.undelivered.clear()
     if session.open_tasks:
         mine = [entry for entry in state.ledger.entries.values() if entry.client is session]
-        session.is_absent = True
+        session.is_absent = not is_heard
         for entry in mine:
-            routing.abandon(state, entry)
+            routing.abandon(state, entry, f"the session ended: {why}")
         state.outcomes.forget_all(session)
         session.undelivered.clear()
 

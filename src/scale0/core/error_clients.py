@@ -32,7 +32,7 @@ class ErrorClients:
     """Bad connections, the most recently bad last."""
 
     def __init__(self, count_max: int) -> None:
-        self._count_max = count_max
+        self.count_max = count_max
         self.records: OrderedDict[Route, Record] = OrderedDict()
 
     def blame(self, route: Route, reason: str, now: float) -> None:
@@ -45,7 +45,7 @@ class ErrorClients:
             penalty_s = min(PENALTY_MAX_S, FIRST_PENALTY_S * 2.0 ** min(record.bad - TOLERATED - 1, 20))
             record.until_s = now + penalty_s
         self.records[route] = record
-        if len(self.records) > self._count_max:
+        if len(self.records) > self.count_max:
             self.records.popitem(last=False)
 
     def ignores(self, route: Route, now: float) -> bool:

@@ -15,7 +15,7 @@ from scale0.protocol.messages import TaskId, TaskReply
 
 KEPT_MAX: Final = 10_000
 KEPT_BYTES_MAX: Final = 64 * 1024 * 1024
-LISTED_BYTES_MAX: Final = limits.HEADER_BYTES_MAX * 3 // 4  # of ids: CONNECT and READY are one header frame each
+LISTED_BYTES_MAX: Final = limits.LONG_HEADER_BYTES_MAX * 3 // 4  # of ids: CONNECT and READY are one header each
 
 
 class KeptReplies:

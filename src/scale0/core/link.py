@@ -259,7 +259,8 @@ class Link:
             out.append(Transmit(self._connect_message()))
         else:
             self._resend_at_s = math.inf
-            out.append(Transmit(self._need_broker_message()))
+            services, tried = self._user.link_services(), list(self.endpoints.tried)
+            out.append(Transmit(NeedBroker(identity=self.settings.identity, services=services, tried=tried)))
 
     def _connect_message(self) -> Connect:
         settings, user = self.settings, self._user
@@ -271,10 +272,6 @@ class Link:
             config_version=self.config_version,
             in_flight=user.link_in_flight(),
         )
-
-    def _need_broker_message(self) -> NeedBroker:
-        services = self._user.link_services()
-        return NeedBroker(identity=self.settings.identity, services=services, tried=list(self.endpoints.tried))
 
     def _attempt_failed(self, why: str, now: float, out: Effects) -> None:
         """On to the next broker. If there is only this one, its time is waited for: it may come up meanwhile."""
@@ -321,13 +318,17 @@ class Link:
     def _refused(self, message: Error, now: float, out: Effects) -> None:
         """Credentials are refused for good. A clock or an identity in use may heal while others depend on us."""
         may_heal = message.code in (Code.CLOCK_OFF, Code.IDENTITY_IN_USE)
+        left_s = self._started_s + self.settings.connect_timeout_s - now
         if may_heal and (self._has_been_up or self.settings.retry_forever):
             self.lose(f"{message.code} {message.text}", now, out)
+        elif message.code == Code.IDENTITY_IN_USE and left_s > ROUNDING_S:
+            # A predecessor that was killed counts as alive for one more interval: its successor waits that long.
+            self._pause(now, at_most_s=left_s)
         else:
             self._end(SessionRefused(self.endpoint, message.code, message.text), now, out)
 
     def _leave(self, now: float, out: Effects) -> None:
-        """If the link was up, it no longer is; what comes next is a new round, unless the user closes the link now."""
+        """If the link was up, it no longer is, and a new round begins."""
         if self.phase is Phase.UP:
             self.phase = Phase.PAUSED
             self._target = None

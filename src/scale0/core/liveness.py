@@ -60,16 +60,15 @@ def _hear_worker(state: State, session: Session, worker: Worker) -> None:
 def _is_clock_off(state: State, session: Session, message: Ping) -> bool:
     """Rule 19: three measurements in a row beyond max_clock_skew, and the session ends with 498, both clocks named."""
     session.offset_us = message.offset_us
-    if abs(message.offset_us) <= state.settings.max_clock_skew_s * 1e6:
+    if not _is_beyond(state, message):
         session.skewed = 0
         return False
     session.skewed += 1
     if session.skewed < SKEWED_IN_A_ROW:
         return False
-    # If our own clock jumped, or a third of all sessions shift together, nobody is sent away: an alarm is raised.
+    # If a third of all sessions shift together nobody is sent away: an alarm is raised.
     off, measured = _clock_census(state)
-    is_ours = off >= SKEWED_TOGETHER_MIN and off * 3 >= measured
-    if is_ours or state.now < state.clock_doubted_until_s:
+    if off >= SKEWED_TOGETHER_MIN and off * 3 >= measured:
         if session.skewed == SKEWED_IN_A_ROW:
             state.alarm("clock", f"{off} of {measured} clocks differ from this broker's: check this broker's clock")
         return False
@@ -79,9 +78,21 @@ def _is_clock_off(state: State, session: Session, message: Ping) -> bool:
         f"it says {message.time_us / 1e6:.3f}, this broker {state.wall_us() / 1e6:.3f} (UTC, s since 1970); "
         f"{state.settings.max_clock_skew_s:g} s are allowed"
     )
+    connections.close(state, session, "its clock is off", is_heard=True)
     state.refuse(session, Code.CLOCK_OFF, text, fatal=True)
-    connections.close(state, session, "its clock is off")
     return True
+
+
+def _is_beyond(state: State, message: Ping) -> bool:
+    """Whether its clock differs by more than is allowed, from our clock as it is *and* as it would be without jumps.
+
+    If our own clock jumped, whoever agrees with the one before is right. A measurement that is older than the last
+    jump, of either clock, is told by the message's own time, which was read just now.
+    """
+    direct_us = message.time_us - state.wall_us()
+    jumped_us = state.clock_jumped_s * 1e6
+    differences = (message.offset_us, direct_us, message.offset_us + jumped_us, direct_us + jumped_us)
+    return min(map(abs, differences)) > state.settings.max_clock_skew_s * 1e6
 
 
 def _clock_census(state: State) -> tuple[int, int]:
@@ -114,7 +125,7 @@ def reconfigure(state: State, settings: BrokerSettings) -> None:
     if not state.config.replace(settings):
         return
     state.settings = settings
-    state.limits = settings.limits
+    state.set_limits(settings.limits)
     state.services.reconfigure(settings, state.now)
     state.config.to_push = dict.fromkeys(state.sessions.by_identity)
 

@@ -92,6 +92,7 @@ def enable(state: State, arguments: Arguments) -> Any:
         return {"state": "active"}
     _enter(state, "active")
     state.started_s = state.now  # everybody has to come back first: unknown services wait
+    state.has_settled = False
     state.is_stopped = False
     state.effects.append(Persist("active"))
     for session in list(state.sessions.by_identity.values()):

@@ -22,8 +22,7 @@ class Outcomes:
     """Outcomes of all clients; each stands in its session's `kept`."""
 
     def __init__(self, limits: Limits) -> None:
-        self._count_max = limits.outcomes
-        self._bytes_max = limits.outcomes_bytes
+        self.limits = limits
         self.count = 0
         self.bytes = 0
 
@@ -31,7 +30,7 @@ class Outcomes:
         session.kept[sequence] = outcome
         self.count += 1
         self.bytes += size_of(outcome)
-        if self.count > self._count_max or self.bytes > self._bytes_max:
+        if self.count > self.limits.outcomes or self.bytes > self.limits.outcomes_bytes:
             self._evict(session)
 
     def forget_below(self, session: Session, oldest: int) -> None:
@@ -51,7 +50,7 @@ class Outcomes:
 
     def _evict(self, session: Session) -> None:
         """Whoever brings the caps to overflow loses its oldest; an eighth at once, so that it costs little each."""
-        while session.kept and (self.count > self._count_max or self.bytes > self._bytes_max):
+        while session.kept and (self.count > self.limits.outcomes or self.bytes > self.limits.outcomes_bytes):
             self._drop(session, len(session.kept) // 8 + 1)
 
     def _drop(self, session: Session, count: int) -> None:
@@ -84,8 +83,7 @@ class DeadLetters:
     """The newest dead letters, within their caps."""
 
     def __init__(self, limits: Limits) -> None:
-        self._count_max = limits.dead_letters
-        self._bytes_max = limits.dead_letter_bytes
+        self.limits = limits
         self.letters: deque[DeadLetter] = deque()
         self.bytes = 0
         self.total = 0
@@ -94,7 +92,7 @@ class DeadLetters:
         self.letters.append(letter)
         self.bytes += letter.size
         self.total += 1
-        while len(self.letters) > self._count_max or self.bytes > self._bytes_max:
+        while len(self.letters) > self.limits.dead_letters or self.bytes > self.limits.dead_letter_bytes:
             self.bytes -= self.letters.popleft().size
 
     def clear(self) -> int:

@@ -288,10 +288,10 @@ def cancel(state: State, entry: Entry) -> None:
         _tell_cancel(state, entry)
 
 
-def abandon(state: State, entry: Entry) -> None:
-    """Its client is gone for good: nobody will ask for the outcome."""
+def abandon(state: State, entry: Entry, why: str) -> None:
+    """Its client's session ends: what waits is not run, and of what runs nobody here will know the outcome."""
     _strand(state, entry)
-    settle_error(state, entry, Code.CANCELLED, "its client is gone")
+    settle_error(state, entry, Code.CANCELLED, why)
 
 
 def expire(state: State, entry: Entry) -> None:

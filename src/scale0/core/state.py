@@ -15,7 +15,7 @@ from scale0.core.ledger import Ledger
 from scale0.core.outcomes import DeadLetters, Outcomes
 from scale0.core.services import Services
 from scale0.core.sessions import Session, Sessions
-from scale0.core.settings import BrokerSettings
+from scale0.core.settings import BrokerSettings, Limits
 from scale0.core.timers import Timetable
 from scale0.protocol.codec import AnyMessage
 from scale0.protocol.messages import Error
@@ -32,13 +32,14 @@ class State:
         self.now = now
         self.started_s = now
         self.wall_offset_s = wall_s - now
-        self.clock_doubted_until_s = now  # our own clock jumped: nobody is sent away for theirs
+        self.clock_jumped_s = 0.0  # by how much our wall clock has left the monotonic one since the start
         self.clocks = (0, 0)  # off, of measured
         self.clocks_counted_s = now - 1.0
         self.epoch = epoch
         self.mode = mode  # joining, active, draining, disabling, disabled
         self.mode_since_s = now
         self.is_stopped = False  # draining is over
+        self.has_settled = False  # unknown services no longer wait
         self.config = ConfigKeeper(settings, epoch)
         self.sessions = Sessions()
         self.services = Services(settings, now)
@@ -52,6 +53,13 @@ class State:
         self.majordomo_made = 0
         self.counters: Counter[str] = Counter()
         self.effects: list[Effect] = []
+
+    def set_limits(self, limits: Limits) -> None:
+        """Limits hold at once; what is over a lower one goes as it is used up."""
+        self.limits = limits
+        self.outcomes.limits = limits
+        self.dead_letters.limits = limits
+        self.error_clients.count_max = limits.error_clients
 
     # --- time -----------------------------------------------------------------------------------------------------
 
@@ -71,7 +79,11 @@ class State:
     @property
     def is_settling(self) -> bool:
         """Soon after its start a broker does not know yet who is there (rule 4)."""
-        return self.now - self.started_s < self.settings.liveness * self.settings.default_heartbeat_interval_s
+        return self.now < self.settled_at_s
+
+    @property
+    def settled_at_s(self) -> float:
+        return self.started_s + self.settings.liveness * self.settings.default_heartbeat_interval_s
 
     # --- what it says ---------------------------------------------------------------------------------------------
 

@@ -49,6 +49,8 @@ class Timetable(Generic[K, T]):
     def due(self, now: float) -> list[T]:
         """Take out everything whose time has come, oldest bucket first, in the order in which it was filed."""
         last = int(now * self._per_s)
+        if (last + 1) * self._resolution_s <= now:  # the product was rounded down: `next_s` promised this bucket
+            last += 1
         if last < self._first or not self._buckets:
             return []
         ripe = sorted(bucket for bucket in self._buckets if bucket <= last)
