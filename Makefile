@@ -1,0 +1,77 @@
+# Scale0. `make` alone lists what can be made.
+#
+# Everything runs from .venv/, which `make setup` builds from pyproject.toml and constraints.txt and keeps until one of
+# them changes. PYTHON names the interpreter that the environment is built from.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.setup-done
+BENCH_STAMP := $(VENV)/.bench-done
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+JOBS ?= 2
+
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types test-fast test-slow sim bench clean
+
+help: ## this list
+	@echo "Scale0: start more workers, anywhere, and they are found, balanced and watched."
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo "New here? make demo"
+
+setup: $(STAMP) ## build .venv/ with everything that development needs
+	@:
+
+$(VENV)/bin/python:
+	@command -v $(PYTHON) >/dev/null || { \
+		echo "error: no '$(PYTHON)' here; install Python 3.11 or newer, or say make setup PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "error: Scale0 needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) -V 2>&1 | head -n 1); say make setup PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+		echo "error: this Python cannot make environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@echo "making $(VENV)/ with $$($(PYTHON) -V)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(STAMP): pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "installing what Scale0 needs (about a minute, once)"
+	@$(PIP_INSTALL) --editable ".[dev]"
+	@touch $@
+	@echo "ready: $(BIN)/scale0 --help"
+
+$(BENCH_STAMP): $(STAMP)
+	@echo "installing what the benchmarks compare with"
+	@$(PIP_INSTALL) --editable ".[bench]"
+	@touch $@
+
+demo: $(STAMP) ## a broker, workers, a load, a killed worker and the books balanced, in 20 seconds
+	@$(BIN)/scale0 demo $(ARGS)
+
+test: lint types test-fast ## what must be green before a change goes in
+
+lint: $(STAMP) ## style and formatting
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet . || { echo "error: not formatted; run $(BIN)/ruff format ." >&2; exit 1; }
+	@echo "lint: good"
+
+types: $(STAMP) ## strict types
+	@$(BIN)/mypy
+
+test-fast: $(STAMP) ## the tests that take seconds
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(ARGS)
+
+test-slow: $(STAMP) ## the tests that take minutes
+	@$(BIN)/python -m pytest -n $(JOBS) -m slow $(ARGS)
+
+sim: $(STAMP) ## the network in a simulator, with faults; make sim ARGS="--seeds 0..1000 --steps 5000"
+	@$(BIN)/python -m scale0.simulator $(or $(ARGS),--seeds 0..300 --steps 2000)
+
+bench: $(BENCH_STAMP) ## speed and memory against named peers, in one run
+	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+clean: ## remove what was built, .venv/ included
+	@rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	@find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	@echo "clean"

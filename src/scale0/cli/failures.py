@@ -1,0 +1,102 @@
+"""How an error ends a command: what, why, next, on stderr, and an exit code that means something.
+
+0 good · 1 a bad answer · 2 usage · 3 unreachable · 4 refused · 5 partial. A traceback is for developers: it appears
+only with `-v` or `SCALE0_DEBUG=1`.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from enum import IntEnum
+
+from rich.text import Text
+
+from scale0 import errors
+from scale0.cli import render
+
+
+class Exit(IntEnum):
+    GOOD = 0
+    BAD_ANSWER = 1
+    USAGE = 2
+    UNREACHABLE = 3
+    REFUSED = 4
+    PARTIAL = 5
+    INTERRUPTED = 130
+
+
+_REFUSALS = frozenset({401, 403, 409, 429, 498, 503})
+
+
+def exit_code(error: BaseException) -> Exit:
+    """What the shell is told."""
+    match error:
+        case errors.SessionRefused() | errors.PortTaken():
+            return Exit.REFUSED
+        case errors.Unreachable():
+            return Exit.UNREACHABLE
+        case errors.UsageError():
+            return Exit.USAGE
+        case errors.TaskError(code=code) | errors.ProtocolError(code=code) if code in _REFUSALS:
+            return Exit.REFUSED
+        case KeyboardInterrupt():
+            return Exit.INTERRUPTED
+        case _:
+            return Exit.BAD_ANSWER
+
+
+def explain(error: BaseException) -> list[str]:
+    """The first line says what, the others why and what to do next."""
+    match error:
+        case errors.SessionRefused():
+            return [str(error)]
+        case errors.Unreachable(tried=tried):
+            return _explain_unreachable(error, tried)
+        case errors.ServiceNotFound(near=near):
+            hints = [f"did you mean: {', '.join(near)}?"] if near else []
+            return [str(error), *hints, "what there is: scale0 services"]
+        case errors.RemoteError(remote_traceback=remote_traceback):
+            last = [line for line in remote_traceback.strip().splitlines() if line.lstrip().startswith("File ")][-1:]
+            where = [f"raised in the worker, {last[0].strip()}"] if last else ["raised in the worker"]
+            return [str(error), *where]
+        case errors.WorkerLost():
+            return [str(error), "the task may have run; who is there: scale0 workers"]
+        case errors.DeadlineExceeded():
+            return [str(error), "more time: --timeout SECONDS; who is there: scale0 services"]
+        case errors.Overloaded() | errors.BrokerUnavailable():
+            return [str(error), "how busy it is: scale0 brokers"]
+        case errors.Scale0Error():
+            return str(error).splitlines() or [type(error).__name__]
+        case _:
+            return [f"{type(error).__name__}: {error}", "this is a bug in Scale0; SCALE0_DEBUG=1 shows where"]
+
+
+def _explain_unreachable(error: errors.Unreachable, tried: dict[str, str]) -> list[str]:
+    where = ", ".join(tried) or "any known address"
+    whys = list(tried.values()) if len(tried) == 1 else [f"{endpoint}: {why}" for endpoint, why in tried.items()]
+    return [f"no broker at {where} after {error.waited_s:.3g} s", *whys, "start one: scale0 broker"]
+
+
+def report(error: BaseException) -> Exit:
+    """Show `error` on stderr and say how the process ends."""
+    if isinstance(error, KeyboardInterrupt):
+        return Exit.INTERRUPTED
+    if render.is_debugging():
+        traceback.print_exception(error, file=sys.stderr)
+    complain(*explain(error))
+    return exit_code(error)
+
+
+def complain(what: str, *rest: str) -> None:
+    """`error: what`, and each further line indented under it."""
+    page = render.Page(sys.stderr)
+    page.line(Text.assemble(("error:", render.STYLES["bad"]), " ", render.safe(what)))
+    for line in rest:
+        page.line("  " + render.safe(line))
+
+
+def remark(what: str) -> None:
+    """A warning: the command goes on."""
+    page = render.Page(sys.stderr)
+    page.line(Text.assemble(("warning:", render.STYLES["warn"]), " ", render.safe(what)))

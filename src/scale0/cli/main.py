@@ -1,0 +1,372 @@
+"""The commands, as they are typed. Each collects its options and hands them to its engine in a module of its own.
+
+Engines are imported when their command runs: `scale0 --help` must not wait for ZeroMQ. `run` is the only place where an
+exception ends the process; see `failures.py` for what the user sees then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from scale0.cli import failures
+from scale0.cli.failures import Exit
+from scale0.errors import Scale0Error, UsageError
+
+DEFAULT_BROKER = "tcp://127.0.0.1:5555"
+
+app = typer.Typer(
+    name="scale0",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""
+\b
+Start a broker, serve, ask. In three terminals:
+\b
+  [bold]scale0 broker[/bold]                         routes tasks, on port 5555
+  [bold]scale0 worker examples.greet:worker[/bold]   serves them; start as many as you like
+  [bold]scale0 call greet '"Ada"'[/bold]             sends one: JSON in, JSON out
+\b
+Nothing at hand yet? [bold]scale0 demo[/bold] shows all of it in 20 seconds.
+""",
+    epilog="Exit codes: 0 good, 1 bad answer, 2 usage, 3 unreachable, 4 refused, 5 partial.",
+)
+
+RUN, ASK, LOOK, OPERATE = "Run", "Ask", "Look", "Operate"
+
+BrokerAddress = Annotated[
+    str,
+    typer.Option("--broker", "-b", envvar="SCALE0_BROKER", metavar="ADDRESS", help="The broker; several with commas."),
+]
+Timeout = Annotated[float, typer.Option("--timeout", "-t", min=0.001, metavar="SECONDS", help="How long to wait.")]
+AsJson = Annotated[bool, typer.Option("--json", help="The answer as JSON, with raw units.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Ask again each second; with --json, a line each time.")]
+Wide = Annotated[bool, typer.Option("--wide", help="Every column, whatever the width.")]
+Check = Annotated[bool, typer.Option("--check", help="Exit with 1 unless the verdict is good.")]
+
+
+def _version(is_wanted: bool) -> None:
+    if is_wanted:
+        from scale0 import __version__
+
+        typer.echo(f"scale0 {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    is_verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks of errors.")] = False,
+    _is_version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    if is_verbose:
+        os.environ["SCALE0_DEBUG"] = "1"
+
+
+# --- run ----------------------------------------------------------------------------------------------------------
+
+
+@app.command(rich_help_panel=RUN)
+def broker(
+    bind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Where to listen; port 0 takes a free one.",
+            show_default=DEFAULT_BROKER,
+        ),
+    ] = None,
+    backend: Annotated[str | None, typer.Option(metavar="ADDRESS", help="A port of their own for the workers.")] = None,
+    config: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="Settings, as TOML or JSON.")] = None,
+    identity: Annotated[str | None, typer.Option(help="What the broker calls itself.")] = None,
+    state_dir: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Where it keeps what must outlive a restart.")
+    ] = None,
+    is_log_json: Annotated[bool, typer.Option("--log-json", help="Log JSON lines.")] = False,
+    is_quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Log warnings and worse only.")] = False,
+    is_verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more, and show tracebacks.")] = False,
+    is_insecure: Annotated[
+        bool, typer.Option("--insecure-bind", help="Allow an address that other machines can reach, unencrypted.")
+    ] = False,
+) -> None:
+    """Start a broker. It says on stdout when it is ready and where; Ctrl-C drains it and ends it.
+
+    \b
+      scale0 broker
+      scale0 broker --bind tcp://127.0.0.1:0        a free port
+    """
+    from scale0.cli import broker_command
+
+    if is_verbose:
+        os.environ["SCALE0_DEBUG"] = "1"
+    options = broker_command.BrokerOptions(
+        bind=bind,
+        backend=backend,
+        config=config,
+        identity=identity,
+        state_dir=state_dir,
+        is_log_json=is_log_json,
+        is_verbose=is_verbose,
+        is_quiet=is_quiet,
+        is_insecure=is_insecure,
+    )
+    _leave(broker_command.run(options))
+
+
+@app.command(rich_help_panel=RUN)
+def worker(
+    target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="Where the Worker object is.")],
+    broker: Annotated[
+        str | None,
+        typer.Option("--broker", "-b", metavar="ADDRESS", help="Instead of the addresses in the code."),
+    ] = None,
+    capacity: Annotated[int | None, typer.Option(min=1, help="Tasks at once, in each process.")] = None,
+    processes: Annotated[int, typer.Option(min=1, help="How many processes; one that crashes is started again.")] = 1,
+    is_reloading: Annotated[bool, typer.Option("--reload", help="Restart when the source changes.")] = False,
+    is_verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more, and show tracebacks.")] = False,
+) -> None:
+    """Serve what a module offers. Ctrl-C finishes what has begun and leaves cleanly.
+
+    \b
+      scale0 worker tasks:worker
+      scale0 worker tasks:worker --processes 4 --capacity 8
+      scale0 worker tasks:worker --reload           while developing
+    """
+    from scale0.cli import worker_command
+
+    if is_verbose:
+        os.environ["SCALE0_DEBUG"] = "1"
+    worker_command.configure_logging(is_verbose)
+    command = worker_command.WorkerCommand(
+        target=target,
+        brokers=addresses(broker) if broker else [],
+        capacity=capacity,
+        processes=processes,
+        is_reloading=is_reloading,
+        is_verbose=is_verbose,
+    )
+    _leave(worker_command.run(command))
+
+
+@app.command(rich_help_panel=RUN)
+def demo(
+    seconds: Annotated[float, typer.Option(min=6.0, max=600.0, help="How long the load runs.")] = 18.0,
+) -> None:
+    """See it all at work: a broker, six workers, a load, a worker killed on purpose, and the books balanced."""
+    from scale0.cli import demo as engine
+    from scale0.cli.render import Page
+
+    _leave(engine.run(seconds, Page()))
+
+
+# --- ask ----------------------------------------------------------------------------------------------------------
+
+
+@app.command(rich_help_panel=ASK)
+def call(
+    service: Annotated[str, typer.Argument(metavar="SERVICE", help="The service's name.")],
+    argument: Annotated[
+        str | None,
+        typer.Argument(metavar="JSON", help="An array: arguments; an object: keyword arguments; '-': stdin."),
+    ] = None,
+    broker: BrokerAddress = DEFAULT_BROKER,
+    timeout: Timeout = 60.0,
+    priority: Annotated[int, typer.Option(min=0, max=3, help="0 background, 1 normal, 2 high, 3 urgent.")] = 1,
+    is_streaming: Annotated[bool, typer.Option("--stream", "-s", help="Print each part as it comes.")] = False,
+    is_raw: Annotated[bool, typer.Option("--raw", help="Bytes in, bytes out; without an argument from stdin.")] = False,
+) -> None:
+    """Send one task and print its reply.
+
+    \b
+      scale0 call greet '"Ada"'             one argument
+      scale0 call add '[1, 2]'              two
+      scale0 call resize '{"width": 80}'    by name
+      scale0 call --stream count 3          a line a part
+    """
+    from scale0.cli import call_command
+
+    wanted = call_command.Call(service, argument, timeout, priority, is_streaming, is_raw)
+    args, kwargs = call_command.prepare(wanted, call_command.default_stdin())
+    with _reader(), _client(broker) as client:
+        _leave(call_command.run(client, wanted, args, kwargs, sys.stdout))
+
+
+# --- look ---------------------------------------------------------------------------------------------------------
+
+
+@app.command(rich_help_panel=LOOK)
+def services(
+    broker: BrokerAddress = DEFAULT_BROKER,
+    is_json: AsJson = False,
+    is_watching: Watch = False,
+    is_wide: Wide = False,
+    is_checking: Check = False,
+) -> None:
+    """Can each service be served?"""
+    _list("services", broker, is_json, is_watching, is_wide, is_checking)
+
+
+@app.command(rich_help_panel=LOOK)
+def workers(
+    broker: BrokerAddress = DEFAULT_BROKER,
+    is_json: AsJson = False,
+    is_watching: Watch = False,
+    is_wide: Wide = False,
+    is_checking: Check = False,
+) -> None:
+    """Who is slow, silent or stuck? Least recently used first."""
+    _list("workers", broker, is_json, is_watching, is_wide, is_checking)
+
+
+@app.command(rich_help_panel=LOOK)
+def clients(
+    broker: BrokerAddress = DEFAULT_BROKER,
+    is_json: AsJson = False,
+    is_watching: Watch = False,
+    is_wide: Wide = False,
+    is_checking: Check = False,
+) -> None:
+    """Who presses?"""
+    _list("clients", broker, is_json, is_watching, is_wide, is_checking)
+
+
+@app.command(rich_help_panel=LOOK)
+def brokers(
+    broker: BrokerAddress = DEFAULT_BROKER,
+    is_json: AsJson = False,
+    is_watching: Watch = False,
+    is_wide: Wide = False,
+    is_checking: Check = False,
+) -> None:
+    """Who serves, and do its books balance?"""
+    _list("brokers", broker, is_json, is_watching, is_wide, is_checking)
+
+
+@app.command(name="dead-letters", rich_help_panel=LOOK)
+def dead_letters(
+    broker: BrokerAddress = DEFAULT_BROKER,
+    is_json: AsJson = False,
+    is_watching: Watch = False,
+    is_wide: Wide = False,
+    is_checking: Check = False,
+) -> None:
+    """Which tasks failed their last attempt?"""
+    _list("dead_letters", broker, is_json, is_watching, is_wide, is_checking)
+
+
+# --- operate ------------------------------------------------------------------------------------------------------
+
+
+def _management_commands(incomplete: str) -> list[tuple[str, str]]:
+    from scale0.cli.manage_command import COMMANDS
+
+    return [(name, help_text) for name, help_text in COMMANDS.items() if name.startswith(incomplete)]
+
+
+@app.command(rich_help_panel=OPERATE)
+def manage(
+    command: Annotated[
+        str,
+        typer.Argument(
+            metavar="COMMAND",
+            help="list, disable, enable, drain, reload_config, …",
+            autocompletion=_management_commands,
+        ),
+    ],
+    words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Its arguments.")] = None,
+    broker: BrokerAddress = DEFAULT_BROKER,
+    auth_file: Annotated[
+        Path | None, typer.Option(envvar="SCALE0_AUTH_FILE", help="A file of mode 600 that holds id:password.")
+    ] = None,
+    timeout: Timeout = 5.0,
+) -> None:
+    """Change a broker's state. Credentials come from SCALE0_AUTH_ID and SCALE0_AUTH_PASSWORD, or from a file.
+
+    \b
+      scale0 manage drain
+      scale0 manage list what=workers
+    """
+    from scale0.cli import manage_command
+
+    _leave(manage_command.run(addresses(broker), command, words or [], auth_file, timeout))
+
+
+# --- shared -------------------------------------------------------------------------------------------------------
+
+
+def addresses(broker: str) -> list[str]:
+    """The addresses in an option or variable that may hold several."""
+    found = [address for address in broker.replace(",", " ").split() if address]
+    for address in found:
+        if "://" not in address:
+            raise UsageError(f"{address!r} is not an address\nit looks like {DEFAULT_BROKER}")
+    if not found:
+        raise UsageError(f"no broker's address was given\nit looks like {DEFAULT_BROKER}")
+    return found
+
+
+def _client(broker: str, timeout_s: float = 60.0) -> Any:
+    from scale0.client import Client
+
+    return Client(addresses(broker), timeout=timeout_s)
+
+
+def _list(name: str, broker: str, is_json: bool, is_watching: bool, is_wide: bool, is_checking: bool) -> None:
+    from scale0.cli import listings
+    from scale0.cli.render import Page
+
+    options = listings.Options(is_json, is_watching, is_wide, is_checking)
+    with _reader(), _client(broker, timeout_s=5.0) as client:
+
+        def ask(service: str) -> bytes:
+            document: bytes = client.call(service, returns=bytes)
+            return document
+
+        _leave(listings.show(name, ask, options, Page()))
+
+
+@contextlib.contextmanager
+def _reader() -> Iterator[None]:
+    """Whoever reads our output may go early, as in `scale0 services | head`: that is no error."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python's flush at exit must not complain
+        raise typer.Exit from None
+
+
+def _leave(code: int) -> None:
+    if code:
+        raise typer.Exit(int(code))
+
+
+def run() -> None:
+    """The entry point of the `scale0` script."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command line and say how the process ends."""
+    try:
+        result = app(arguments, prog_name="scale0", standalone_mode=False)
+    except typer.TyperException as error:
+        message = error.format_message()
+        if message:  # without one, help was shown instead
+            failures.complain(message[0].lower() + message[1:].rstrip("."), "what can be typed: scale0 --help")
+        return Exit.USAGE
+    except (typer.Abort, KeyboardInterrupt):
+        return Exit.INTERRUPTED
+    except Scale0Error as error:
+        return failures.report(error)
+    except Exception as error:
+        return failures.report(error)
+    return result if isinstance(result, int) else Exit.GOOD

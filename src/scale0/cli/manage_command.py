@@ -1,0 +1,113 @@
+"""`scale0 manage COMMAND`: one of the doors to the broker's management commands.
+
+Credentials never stand on the command line, where every user of the machine could read them: they come from
+`SCALE0_AUTH_ID` and `SCALE0_AUTH_PASSWORD`, or from a file that its owner alone may read and that holds `id:password`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from scale0.cli import failures
+from scale0.cli.call_command import write_json
+from scale0.cli.failures import Exit
+from scale0.errors import Scale0Error, UsageError
+
+COMMANDS: dict[str, str] = {
+    "list": "what there is: what=services, workers, clients, brokers, config, dead_letters or error_clients",
+    "disable": "accept nothing more, finish what is in flight, and stay off over restarts",
+    "enable": "accept again",
+    "drain": "finish what is held, then stop",
+    "reload_config": "read the config file again",
+    "clear_error_client": "forgive a connection=… that is ignored, or all",
+    "clear_dead_letters": "forget the tasks that failed their last attempt",
+}
+"""What `--help` and completion offer; the broker has the last word on what it knows."""
+
+
+class Credentials(msgspec.Struct, frozen=True):
+    auth_id: str
+    auth_password: str
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.auth_id!r}, …)"
+
+
+def read_credentials(file: Path | None, environ: Mapping[str, str] = os.environ) -> Credentials:
+    """From `file` if there is one, else from the environment."""
+    if file is not None:
+        return _from_file(file)
+    auth_id, password = environ.get("SCALE0_AUTH_ID", ""), environ.get("SCALE0_AUTH_PASSWORD", "")
+    if not auth_id or not password:
+        raise UsageError(
+            "managing a broker needs credentials\n"
+            "set SCALE0_AUTH_ID and SCALE0_AUTH_PASSWORD, or name a file with --auth-file that holds id:password\n"
+            "the broker knows them from its config: [management.passwords]"
+        )
+    return Credentials(auth_id, password)
+
+
+def _from_file(file: Path) -> Credentials:
+    try:
+        mode = file.stat().st_mode
+        content = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {file}: {error}") from error
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise UsageError(f"{file} can be read by others; chmod 600 {file}")
+    auth_id, colon, password = content.partition(":")
+    if not colon or not auth_id or not password:
+        raise UsageError(f"{file} must hold one line: id:password")
+    return Credentials(auth_id, password)
+
+
+def read_arguments(words: Sequence[str]) -> dict[str, Any]:
+    """`what=workers limit=10` as a map; a value that reads as JSON is taken as such, any other as text."""
+    arguments: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{word!r} is no argument; write key=value")
+        try:
+            arguments[key] = msgspec.json.decode(value)
+        except msgspec.DecodeError:
+            arguments[key] = value
+    return arguments
+
+
+def run(endpoints: Sequence[str], command: str, words: Sequence[str], auth_file: Path | None, timeout_s: float) -> Exit:
+    """Carry `command` out on each broker and print the results as JSON: of several with their addresses."""
+    from scale0.client.manager import manage
+
+    credentials, arguments = read_credentials(auth_file), read_arguments(words)
+    ends: list[Exit] = []
+    for endpoint in endpoints:
+        try:
+            result = manage(
+                endpoint,
+                command,
+                arguments,
+                auth_id=credentials.auth_id,
+                auth_password=credentials.auth_password,
+                timeout_s=timeout_s,
+            )
+        except Scale0Error as error:
+            ends.append(failures.report(error))
+            continue
+        ends.append(Exit.GOOD)
+        write_json(result if len(endpoints) == 1 else {"broker": endpoint, "result": result}, sys.stdout)
+    return overall(ends)
+
+
+def overall(ends: Sequence[Exit]) -> Exit:
+    """Good if all were good, partial if some were, else how the first one ended."""
+    if all(end == Exit.GOOD for end in ends):
+        return Exit.GOOD
+    return Exit.PARTIAL if Exit.GOOD in ends else ends[0]

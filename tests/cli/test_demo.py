@@ -1,0 +1,81 @@
+"""The demo as users run it: it balances its books, and leaves no process behind, however it ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.processes import LIMIT_S, end, running, scale0
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are found through /proc")
+
+
+def children_of(pid: int) -> list[int]:
+    """Process ids of the direct children."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += [int(child) for child in (task / "children").read_text().split()]
+    return found
+
+
+def start_and_find_children(demo: subprocess.Popen[str]) -> list[int]:
+    """Once the first figures are printed, the broker and six workers run."""
+    assert demo.stdout is not None
+    for line in demo.stdout:
+        if "greet" in line:
+            break
+    children = children_of(demo.pid)
+    assert len(children) == 7
+    return [os.pidfd_open(child) for child in children]
+
+
+def wait_for_ends(descriptors: list[int]) -> None:
+    """Each descriptor turns readable when its process has ended."""
+    for descriptor in descriptors:
+        readable, _, _ = select.select([descriptor], [], [], LIMIT_S)
+        assert readable, "a process of the demo lives on"
+        os.close(descriptor)
+
+
+@pytest.mark.timeout(180)
+def test_the_demo_balances_its_books() -> None:
+    done = scale0("demo", "--seconds", "6")
+    assert done.returncode == 0, done.stdout + done.stderr
+    killed = re.findall(r"✗ (\w+-\d) killed \(SIGKILL\) with \d tasks? in hand", done.stdout)
+    assert killed[0].startswith("render-")
+    assert f"● {killed[0]} started again" in done.stdout
+    sums = {
+        side: [int(figure.replace(",", "")) for figure in figures.split()]
+        for side, figures in re.findall(r"^(client|broker) +([\d, ]+) ✓", done.stdout, re.MULTILINE)
+    }
+    accepted, replied, errored, still_open = sums["client"]
+    assert accepted == replied + errored > 500
+    assert still_open == 0
+    assert sums["broker"] == sums["client"]
+    assert "Ended cleanly: 7 processes." in done.stdout
+
+
+@needs_proc
+@pytest.mark.timeout(180)
+def test_ctrl_c_cleans_everything_up() -> None:
+    with running("demo", "--seconds", "60") as demo:
+        children = start_and_find_children(demo)
+        code, err = end(demo, signal.SIGINT)
+        assert code == 130
+        assert "Traceback" not in err
+        wait_for_ends(children)
+
+
+@needs_proc
+@pytest.mark.timeout(180)
+def test_no_orphan_outlives_a_killed_demo() -> None:
+    with running("demo", "--seconds", "60") as demo:
+        children = start_and_find_children(demo)
+        demo.kill()
+        wait_for_ends(children)

@@ -1,0 +1,77 @@
+"""What a user reads when something fails, and what the shell is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from scale0 import errors
+from scale0.cli import failures
+from scale0.cli.failures import Exit
+
+HERE = "tcp://127.0.0.1:5555"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.Unreachable({HERE: "nothing listens on that port"}, 3.0), Exit.UNREACHABLE),
+        (errors.SessionRefused(HERE, 403, "no"), Exit.REFUSED),
+        (errors.PortTaken(HERE, "taken"), Exit.REFUSED),
+        (errors.UsageError("no"), Exit.USAGE),
+        (errors.PayloadTooLarge(2, 1), Exit.USAGE),
+        (errors.task_error(404, "unknown"), Exit.BAD_ANSWER),
+        (errors.task_error(504, "late"), Exit.BAD_ANSWER),
+        (errors.task_error(429, "full"), Exit.REFUSED),
+        (errors.task_error(503, "off"), Exit.REFUSED),
+        (errors.RemoteError("ValueError", "bad"), Exit.BAD_ANSWER),
+        (KeyboardInterrupt(), Exit.INTERRUPTED),
+        (RuntimeError("bug"), Exit.BAD_ANSWER),
+    ],
+)
+def test_an_error_has_its_exit_code(error: BaseException, code: Exit) -> None:
+    assert failures.exit_code(error) == code
+
+
+def test_an_unreachable_broker_reads_as_in_the_design(capsys: pytest.CaptureFixture[str]) -> None:
+    failures.report(errors.Unreachable({HERE: "nothing listens on that port"}, 3.0))
+    assert capsys.readouterr().err == (
+        "error: no broker at tcp://127.0.0.1:5555 after 3 s\n"
+        "  nothing listens on that port\n"
+        "  start one: scale0 broker\n"
+    )
+
+
+def test_several_brokers_are_named_with_their_reasons() -> None:
+    lines = failures.explain(errors.Unreachable({"tcp://a:1": "x", "tcp://b:2": "y"}, 3.0))
+    assert lines[1:3] == ["tcp://a:1: x", "tcp://b:2: y"]
+
+
+def test_an_unknown_service_comes_with_near_names() -> None:
+    lines = failures.explain(errors.task_error(404, "no service `gret`", near=("greet",)))
+    assert lines == ["404 no service `gret`", "did you mean: greet?", "what there is: scale0 services"]
+
+
+def test_a_handlers_exception_says_where_it_was_raised() -> None:
+    traceback = 'Traceback:\n  File "a.py", line 1, in f\n  File "b.py", line 2, in g\nValueError: bad\n'
+    lines = failures.explain(errors.RemoteError("ValueError", "bad", traceback))
+    assert lines == ["ValueError: bad", 'raised in the worker, File "b.py", line 2, in g']
+
+
+def test_foreign_text_in_an_error_is_inert(capsys: pytest.CaptureFixture[str]) -> None:
+    failures.report(errors.RemoteError("[red]Error", "\x1b[2J"))
+    assert "error: [red]Error: \\x1b[2J" in capsys.readouterr().err
+
+
+def test_a_traceback_appears_only_when_it_is_wanted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SCALE0_DEBUG", raising=False)
+    failures.report(RuntimeError("bug"))
+    assert "Traceback" not in (quiet := capsys.readouterr().err)
+    assert "RuntimeError: bug" in quiet
+    monkeypatch.setenv("SCALE0_DEBUG", "1")
+    try:
+        raise RuntimeError("bug")
+    except RuntimeError as error:
+        failures.report(error)
+    assert "Traceback" in capsys.readouterr().err

@@ -1,0 +1,96 @@
+"""The command line without a network: help that teaches, usage errors, exit codes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from scale0 import __version__
+from scale0.cli import main
+from scale0.cli.failures import Exit
+from scale0.errors import UsageError
+
+COMMANDS = ["broker", "worker", "demo", "call", "services", "workers", "clients", "brokers", "dead-letters", "manage"]
+
+
+def test_help_opens_with_a_quick_start() -> None:
+    result = CliRunner().invoke(main.app, ["--help"], prog_name="scale0")
+    assert result.exit_code == 0
+    lines = [line.strip() for line in result.stdout.splitlines() if line.strip()]
+    assert [line.split()[:2] for line in lines[2:5]] == [["scale0", "broker"], ["scale0", "worker"], ["scale0", "call"]]
+    for command in COMMANDS:
+        assert command in result.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str) -> None:
+    result = CliRunner().invoke(main.app, [command, "--help"])
+    assert result.exit_code == 0
+    assert "Usage" in result.stdout
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["--version"]) == Exit.GOOD
+    assert capsys.readouterr().out == f"scale0 {__version__}\n"
+
+
+def test_without_a_command_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main([]) == Exit.USAGE
+    captured = capsys.readouterr()
+    assert "scale0 broker" in captured.out + captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["frobnicate"], "no such command"),
+        (["call"], "missing argument"),
+        (["call", "greet", "--priority", "9"], "--priority"),
+        (["call", "greet", "Ada"], "not JSON"),
+        (["services", "--broker", "5555"], "is not an address"),
+        (["services", "--broker", " , "], "no broker's address"),
+        (["broker", "--bind", "tcp://0.0.0.0:5555"], "--insecure-bind"),
+        (["broker", "--config", "/nowhere.toml"], "--config"),
+        (["worker", "no_such_module:worker"], "no_such_module"),
+    ],
+)
+def test_a_usage_error_is_one_sentence_and_exit_code_2(
+    arguments: list[str], what: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SCALE0_DEBUG", raising=False)
+    assert main.main(arguments) == Exit.USAGE
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error: ")
+    assert what in captured.err
+    assert "Traceback" not in captured.err
+    assert captured.out == ""
+
+
+def test_several_brokers_are_parted_by_commas_or_blanks() -> None:
+    assert main.addresses("tcp://a:1,tcp://b:2 tcp://c:3") == ["tcp://a:1", "tcp://b:2", "tcp://c:3"]
+    with pytest.raises(UsageError):
+        main.addresses("")
+
+
+def test_help_does_not_wait_for_zeromq() -> None:
+    code = "import sys; from scale0.cli import main; main.main(['--help']); sys.exit('zmq' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_public_names_are_loaded_when_they_are_used() -> None:
+    code = (
+        "import sys, scale0; assert 'zmq' not in sys.modules; scale0.ServiceNotFound; assert 'zmq' not in sys.modules;"
+        "scale0.Client; assert 'zmq' in sys.modules; assert set(scale0.__all__) <= set(dir(scale0));"
+        "[getattr(scale0, name) for name in scale0.__all__]"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_completion_is_offered_for_the_shell() -> None:
+    result = CliRunner().invoke(main.app, ["--help"])
+    assert "--install-completion" in result.stdout
