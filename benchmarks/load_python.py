@@ -1,0 +1,175 @@
+"""The load generator where no C compiler is at hand: the same arguments and the same work as `load.c`, but dearer.
+
+Usage: load_python.py PAGE RECORDS FRONTEND BACKEND native|plain WORKERS SERVING IN_FLIGHT BODY_BYTES PING_MS RATE
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import time
+from collections import deque
+from pathlib import Path
+
+import zmq
+
+from measure import COMPLETED, ERRORS, PONGS, READY, STOP, Page
+
+_TASK, _CLIENT_CONNECT, _CLIENT_PING, _READY, _READY_OTHER, _WORKER_PING, _WORKER_CONNECT = range(7)
+_CONFIG, _CONFIGACK, _READYOK, _PONG, _TASK_COMMAND, _TASKREPLY, _FORCENEGOTIATE, _ERROR = 2, 3, 5, 7, 8, 9, 13, 17
+_AHEAD = 256
+_NOBLOCK, _SNDMORE = 1, 2
+
+
+class Generator:
+    """One client and its workers over one poller."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        page, records, self.frontend, self.backend, mode = arguments[:5]
+        self.page = Page(Path(page))
+        self.records = _read(Path(records).read_bytes())
+        self.is_native = mode == "native"
+        self.worker_count, self.serving, self.in_flight, body_bytes, ping_ms, self.rate = map(int, arguments[5:])
+        self.body = b"x" * body_bytes
+        self.ping_s = ping_ms / 1000
+        self.context = zmq.Context()
+        self.context.set(zmq.MAX_SOCKETS, self.worker_count + 64)
+        self.poller = zmq.Poller()
+        self.index: dict[zmq.Socket[bytes], int] = {}
+        self.workers: list[zmq.Socket[bytes]] = []
+        self.client: zmq.Socket[bytes] | None = None
+        self.outstanding = 0
+        self.has_started = False
+        self.ready = self.completed = self.errors = self.pongs = 0
+        self.sequence = self.oldest = 1
+        self.answered: set[int] = set()
+        self.pings: deque[tuple[float, int]] = deque()  # when each ready worker's next PING is due, in order
+
+    def run(self) -> None:
+        started_at = 0.0
+        while not self.page.read(STOP):
+            self._open_workers()
+            if self.ready == self.worker_count:
+                started_at = started_at or time.monotonic()
+                if self.in_flight and self.client is None:
+                    self._open_client()
+            self._ping()
+            self._send_due(started_at)
+            for socket, _ in self.poller.poll(5):
+                self._read_socket(socket)
+            for slot, value in ((READY, self.ready), (COMPLETED, self.completed), (ERRORS, self.errors)):
+                self.page.write(slot, value)
+            self.page.write(PONGS, self.pongs)
+
+    def _open_workers(self) -> None:
+        for _ in range(50):
+            if len(self.workers) == self.worker_count or len(self.workers) - self.ready >= _AHEAD:
+                return
+            socket = self._open(self.backend)
+            index = self.index[socket] = len(self.workers)
+            self.workers.append(socket)
+            if self.is_native:
+                socket.send(self.records[_WORKER_CONNECT + index])
+            else:
+                self.ready += 1
+
+    def _open_client(self) -> None:
+        self.client = self._open(self.frontend)
+        if self.is_native:
+            self.client.send(self.records[_CLIENT_CONNECT])
+        else:
+            self.has_started = True
+
+    def _open(self, endpoint: str) -> zmq.Socket[bytes]:
+        socket: zmq.Socket[bytes] = self.context.socket(zmq.DEALER)
+        socket.set(zmq.LINGER, 0)
+        socket.set_hwm(0)
+        socket.connect(endpoint)
+        self.poller.register(socket, zmq.POLLIN)
+        return socket
+
+    def _read_socket(self, socket: zmq.Socket[bytes]) -> None:
+        try:
+            while True:
+                frames = socket.recv_multipart(_NOBLOCK)
+                if socket is self.client:
+                    self._client_got(frames)
+                elif self.is_native:
+                    self._worker_got(socket, frames)
+                else:
+                    socket.send_multipart(frames)
+        except zmq.Again:
+            return
+
+    def _client_got(self, frames: list[bytes]) -> None:
+        command = frames[0][6] if self.is_native else _TASKREPLY
+        if command == _TASKREPLY:
+            self.completed += 1
+            self.answered.add(int.from_bytes(frames[0][-8:], "big") if self.is_native else self.oldest)
+            while self.oldest in self.answered:
+                self.answered.remove(self.oldest)
+                self.oldest += 1
+            self.outstanding -= 1
+        elif command == _ERROR:
+            self.errors += 1
+            self.outstanding -= 1
+        elif command in (_CONFIG, _CONFIGACK):
+            self.has_started = True
+
+    def _worker_got(self, socket: zmq.Socket[bytes], frames: list[bytes]) -> None:
+        header, index = frames[0], self.index[socket]
+        command = header[6]
+        if command == _TASK_COMMAND:
+            id_length = header[10]
+            reply = bytes((_TASKREPLY, header[7], 0, 1, id_length)) + bytes(44) + header[54 : 54 + id_length]
+            socket.send(header[:6] + reply, _SNDMORE)
+            socket.send(frames[1])
+        elif command in (_CONFIG, _CONFIGACK):
+            socket.send(self.records[_READY if index < self.serving else _READY_OTHER])
+        elif command == _READYOK:
+            self.ready += 1
+            self.pings.append((time.monotonic() + self.ping_s, index))
+        elif command == _PONG:
+            self.pongs += 1
+        elif command == _FORCENEGOTIATE:
+            socket.send(self.records[_WORKER_CONNECT + index])
+
+    def _send_due(self, started_at: float) -> None:
+        if not self.has_started or self.client is None:
+            return
+        count = self.in_flight - self.outstanding
+        if self.rate:
+            count = min(count, int((time.monotonic() - started_at) * self.rate) - self.sequence)
+        template = self.records[_TASK]
+        sequence_at = 54 + template[10] - 8
+        for _ in range(count):
+            behind = (self.sequence - self.oldest).to_bytes(4, "big")
+            number = self.sequence.to_bytes(8, "big")
+            self.sequence += 1
+            header = template[:18] + behind + template[22:sequence_at] + number + template[sequence_at + 8 :]
+            self.client.send(header, _SNDMORE)
+            self.client.send(self.body)
+            self.outstanding += 1
+
+    def _ping(self) -> None:
+        """A worker pings from the moment that it is ready, also while others still connect."""
+        now = time.monotonic()
+        while self.pings and self.pings[0][0] <= now and self.ping_s:
+            _, index = self.pings.popleft()
+            ping = self.records[_WORKER_PING]
+            now_us = (time.time_ns() // 1000).to_bytes(8, "big")
+            self.workers[index].send(ping[:7] + now_us + ping[15:])
+            self.pings.append((now + self.ping_s, index))
+
+
+def _read(data: bytes) -> list[bytes]:
+    records, at = [], 0
+    while at < len(data):
+        (length,) = struct.unpack_from("=I", data, at)
+        records.append(data[at + 4 : at + 4 + length])
+        at += 4 + length
+    return records
+
+
+if __name__ == "__main__":
+    Generator(sys.argv[1:]).run()

@@ -1,0 +1,78 @@
+"""What a client is told, checked once: addresses, identity, time limits."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import secrets
+import socket
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from scale0.core.link import LinkSettings
+from scale0.errors import UsageError
+from scale0.protocol import limits
+
+DEFAULT_ADDRESS: Final = "tcp://127.0.0.1:5555"
+DEFAULT_TIMEOUT_S: Final = 60.0
+DEFAULT_IN_FLIGHT: Final = 500
+GRACE_S: Final = 3.0  # beyond a task's deadline: the session's own grace, and room for a busy machine
+
+_ADDRESS: Final = re.compile(r"tcp://[^\s/]+:\d{1,5}|ipc://\S+")
+
+
+class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that `Client` and `AsyncClient` take, with its default."""
+
+    endpoints: list[str]
+    identity: str | None = None
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    connect_timeout_s: float = 3.0
+    retry_forever: bool = False
+
+    @classmethod
+    def read(cls, addresses: tuple[str | Iterable[str], ...], **options: Any) -> ClientOptions:
+        """Addresses as one string, several, or a list of them."""
+        endpoints: list[str] = []
+        for address in addresses or (DEFAULT_ADDRESS,):
+            endpoints += list(address) if isinstance(address, Iterable) and not isinstance(address, str) else [address]
+        for endpoint in endpoints:
+            if not (isinstance(endpoint, str) and _ADDRESS.fullmatch(endpoint)):
+                raise UsageError(f"{endpoint!r} is not an address such as {DEFAULT_ADDRESS}")
+        made = cls(endpoints=endpoints, **options)
+        check_timeout(made.timeout_s)
+        check_timeout(made.connect_timeout_s)
+        made.link_settings()
+        return made
+
+    @property
+    def connect_limit_s(self) -> float:
+        """The longest that a start-up may take: each broker has its time, and may name another one."""
+        return self.connect_timeout_s * (len(self.endpoints) + 4) + GRACE_S
+
+    def link_settings(self) -> LinkSettings:
+        """Settings of a new session. Its nonce is fresh, so that ids never repeat; a made identity is fresh too."""
+        return LinkSettings(
+            endpoints=self.endpoints,
+            identity=self.identity if self.identity is not None else _made_identity(),
+            nonce=os.urandom(limits.NONCE_BYTES),
+            connect_timeout_s=self.connect_timeout_s,
+            retry_forever=self.retry_forever,
+        )
+
+
+def check_timeout(timeout_s: float) -> float:
+    """A time limit as callers give it, or an error that says what is allowed."""
+    if not (isinstance(timeout_s, int | float) and 0 < timeout_s < math.inf):
+        raise UsageError(f"a timeout is a number of seconds above 0, not {timeout_s!r}")
+    if timeout_s * 1000 > limits.REMAINING_MS_MAX:
+        raise UsageError(f"a timeout is at most {limits.REMAINING_MS_MAX // 1000:,} s, not {timeout_s!r}")
+    return timeout_s
+
+
+def _made_identity() -> str:
+    host = socket.gethostname().split(".")[0][:40] or "host"
+    return f"client-{host}-{os.getpid()}-{secrets.token_hex(4)}"

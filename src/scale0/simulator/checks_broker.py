@@ -1,0 +1,327 @@
+"""What one run of a broker must never do, judged from outside: from what it received and what it sent.
+
+These checks keep their own small books beside the broker's, so a mistake in the core's books shows as a difference.
+The names I1–I13 are those of the project's invariants: I2 a reply goes only to its asker, I4 a silent worker gets no
+task, I5 late and double replies are discarded, I7 a disabled broker dispatches nothing, I10 caps hold, I11 accepted =
+replied + errored + queued + in flight, I12 clock jumps kill nobody.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from scale0.core.effects import Effect, Send
+from scale0.protocol.codec import AnyMessage
+from scale0.protocol.dialects import Dialect, Role
+from scale0.protocol.ids import id_prefix, show_id
+from scale0.protocol.majordomo import MdpDisconnect, MdpReady, MdpReply, MdpTask
+from scale0.protocol.messages import (
+    Cancel,
+    Connect,
+    Disconnect,
+    Error,
+    Ping,
+    Ready,
+    ReadyOk,
+    Task,
+    TaskReply,
+)
+from scale0.simulator.network import Connection
+from scale0.simulator.process import Process
+from scale0.simulator.workers_seen import WorkersSeen
+
+if TYPE_CHECKING:
+    from scale0.simulator.host import BrokerHost
+    from scale0.simulator.world import World
+
+EXPIRY_SLACK_S = 0.3  # a deadline may be met that much later than it was asked for
+CHECK_EVERY = 4  # steps; the core's own check walks all its tables
+NOT_ACCEPTED = frozenset((301, 400, 401, 403, 404, 413, 426, 429, 501, 503))
+
+
+class Accepted(msgspec.Struct):
+    """A task that the broker accepted and has not answered."""
+
+    process: Process
+    service: str
+    token: bytes
+    deadline_s: float
+    was_announced: bool  # its service, when the task came
+
+
+class BrokerChecks:
+    """The checks of one run of one broker."""
+
+    def __init__(self, world: World, host: BrokerHost, state: str) -> None:
+        self.world = world
+        self.host = host
+        self.state = state
+        self.workers = WorkersSeen(world, host)
+        self.open: dict[bytes, Accepted] = {}
+        self._deadlines: list[tuple[float, bytes]] = []
+        self._outcomes: dict[bytes, str] = {}
+        self._owners: dict[bytes, Process] = {}  # by route
+        self._routes: dict[Process, bytes] = {}  # where the session of a process is
+        self._asked: Counter[bytes] = Counter()  # TASK and CANCEL by id; each may be answered once
+        self._answered: Counter[bytes] = Counter()
+        self._meddled: set[tuple[bytes, bytes]] = set()  # route and id of another that it asked about
+        self._owed: Counter[bytes] = Counter()  # answers owed to a REQ socket
+        self._absent: set[Process] = set()
+        self._held: set[bytes] = set()  # tasks whose answer could not be sent at once
+        self._anew: set[bytes] = set()  # accepted again, after its first outcome was evicted or lost
+        self._current: tuple[Process, Task] | None = None
+        self._accepted_before = 0
+        self._clock_off_s = host.clock_off_s  # at its start: what it does not see jump it cannot doubt
+        self._steps = 0
+
+    # --- what the broker receives ---------------------------------------------------------------------------------
+
+    def received(self, connection: Connection, dialect: Dialect, message: AnyMessage) -> None:
+        process, route = connection.process, connection.route
+        self._owners[route] = process
+        if self._routes.get(process) == route or not dialect.is_native or type(message) is Connect:
+            self._absent.discard(process)
+            self.workers.heard(process)
+            is_stranger = False
+        else:  # on a connection that has no session yet: its session is still silent, and what it says is not heard
+            is_stranger = True
+        self.world.count(f"from {dialect.name}", type(message).__name__)
+        if dialect.is_req or dialect.majordomo == 1:
+            self._owed[route] += 1
+        kind = type(message)
+        if kind is Task:
+            self._ask(process, route, message.id)  # type: ignore[union-attr]
+            self._current = (process, message)  # type: ignore[assignment]
+            self._accepted_before = self.host.broker.census().accepted
+            if message.flags:  # type: ignore[union-attr]
+                self.world.count("rule", "resent")
+        elif kind is Cancel:
+            self._ask(process, route, message.id)  # type: ignore[union-attr]
+        elif kind is Connect:
+            self._connected(process, route, message)  # type: ignore[arg-type]
+        elif (
+            not is_stranger
+            and dialect.role is Role.WORKER
+            and isinstance(message, TaskReply | Ready | MdpReady | MdpReply | MdpDisconnect | Disconnect | Ping)
+        ):
+            self.workers.received(process, route, message)
+
+    def received_garbage(self, connection: Connection) -> None:
+        self._owners[connection.route] = connection.process
+        self._owed[connection.route] += 1
+        self.world.count("rule", "malformed")
+
+    def handled(self, effects: list[Effect]) -> None:
+        """Right after `Broker.receive`: was the TASK accepted?"""
+        if self._current is None:
+            return
+        process, task = self._current
+        self._current = None
+        is_nuisance = process.name.startswith("nuisance")  # it may drop its session at any moment
+        if self.host.broker.census().accepted > self._accepted_before and not is_nuisance:
+            timeout_s = task.remaining_ms / 1000 or self.host.settings.timeout_s(task.service)
+            deadline_s = self.host.now + timeout_s
+            if task.id in self._outcomes:
+                self._anew.add(task.id)
+            self.workers.forget(task.id)
+            token = task.body[0] if task.body else b""
+            was_announced = task.service in self.workers.announced
+            self.open[task.id] = Accepted(process, task.service, token, deadline_s, was_announced)
+            heapq.heappush(self._deadlines, (deadline_s + EXPIRY_SLACK_S, task.id))
+
+    def managed(self, command: str) -> None:
+        if command == "enable":
+            self.state = "active"
+
+    def persisted(self, state: str) -> None:
+        self.state = state
+
+    def stopped(self) -> None:
+        census = self.host.broker.census()
+        if census.queued or census.in_flight:
+            self._fail("rule 25", f"stopped while it holds tasks: {census}")
+
+    def paused(self, until_s: float) -> None:
+        """A stopped broker hears nobody and keeps no deadline; it is judged from its return on."""
+        self.workers.excuse()
+        self._deadlines = [(max(due_s, until_s + EXPIRY_SLACK_S), id_) for due_s, id_ in self._deadlines]
+        heapq.heapify(self._deadlines)
+
+    def ended(self) -> None:
+        """The broker is gone, and what it had accepted with it: from here on the clients' own promise counts."""
+        self.open.clear()
+
+    # --- what the broker sends ------------------------------------------------------------------------------------
+
+    def sent(self, connection: Connection, send: Send) -> None:
+        process, message = connection.process, send.message
+        self.world.count(f"to {send.dialect.name}", type(message).__name__)
+        if send.dialect.is_req or (send.dialect.majordomo == 1 and send.dialect.role is Role.CLIENT):
+            self._owed[send.route] -= 1
+            if self._owed[send.route] < 0:
+                self._fail("rule 3", f"{process.label} uses a REQ socket and was sent {message} without having asked")
+        kind = type(message)
+        if kind is Task or kind is MdpTask:
+            if self.state in ("disabled", "joining"):
+                self._fail("I7", f"a {self.state} broker dispatched {message}")
+            if kind is Task:
+                self._dispatched(process, message)  # type: ignore[arg-type]
+            else:
+                self.workers.dispatched_majordomo(process, send.route, message)  # type: ignore[arg-type]
+        elif kind is TaskReply:
+            self._replied(process, send.route, message)  # type: ignore[arg-type]
+        elif kind is Error:
+            self._errored(process, send.route, message)  # type: ignore[arg-type]
+        elif kind is ReadyOk:
+            self.workers.agreed(process, message)  # type: ignore[arg-type]
+
+    def sent_nowhere(self, send: Send) -> None:
+        """A send to a route that is gone. It still settles what it was about."""
+        if _settles(send.message):
+            self._answered[send.message.id] += 1  # type: ignore[union-attr]
+            code = send.message.code if isinstance(send.message, Error) else 0
+            self._settled(send.message.id, str(code))  # type: ignore[union-attr]
+
+    def send_failed(self, send: Send) -> None:
+        process = self._owners.get(send.route)
+        if process is not None:
+            self._absent.add(process)  # until it speaks again: what is for it is held
+        if process is not None and isinstance(send.message, Task | MdpTask):
+            self.workers.not_sent(process, send.route, send.message)
+        if _settles(send.message):
+            self._answered[send.message.id] -= 1  # type: ignore[union-attr]
+            self._held.add(send.message.id)  # type: ignore[union-attr]
+        if send.dialect.is_req or send.dialect.majordomo == 1:
+            self._owed[send.route] += 1
+
+    def after_step(self) -> None:
+        """Cheap ones each time, the core's own walk through its tables now and then."""
+        census = self.host.broker.census()
+        if census.accepted != census.replied + census.errored + census.queued + census.in_flight:
+            self._fail("I11", f"accepted is not replied + errored + queued + in flight: {census}")
+        self._steps += 1
+        if self._steps % CHECK_EVERY == 0:
+            self.host.broker.check()
+            self.workers.must_not_wait_for_the_silent()
+        if self.world.profile.kind == "fair":
+            self.workers.must_be_equal(self.world.profile.workers)
+        if self.open and self.host.broker.state.mode == "disabled":
+            self._fell_silent()
+        now = self.host.now
+        while self._deadlines and self._deadlines[0][0] < now:
+            _, id_ = heapq.heappop(self._deadlines)
+            accepted = self.open.pop(id_, None)
+            if accepted is None:
+                continue
+            if now < accepted.deadline_s + EXPIRY_SLACK_S:  # accepted anew since
+                self.open[id_] = accepted
+            elif not self._is_away(accepted.process):
+                overdue_s = now - accepted.deadline_s
+                self._fail("I1", f"{show_id(id_)} is {overdue_s:.3f} s past its deadline and has no outcome")
+
+    def _ended_session(self, process: Process) -> None:
+        """Who is sent away for good gets nothing more: from here on the client's own promise counts."""
+        for id_ in [id_ for id_, accepted in self.open.items() if accepted.process is process]:
+            del self.open[id_]
+
+    def _fell_silent(self) -> None:
+        """Rule 25: what it held was answered before."""
+        for id_, accepted in self.open.items():
+            if not self._is_away(accepted.process):
+                self._fail("rule 25", f"fell silent and had not answered {show_id(id_)}")
+        self.open.clear()
+
+    # --- details --------------------------------------------------------------------------------------------------
+
+    def _connected(self, process: Process, route: bytes, connect: Connect) -> None:
+        if connect.nonce != process.nonce:
+            return
+        if self._routes.get(process, route) != route:
+            self.world.count("rule", "session move")
+        self._routes[process] = route
+        self._absent.discard(process)
+        self.workers.connected(process, connect)
+
+    def _dispatched(self, process: Process, task: Task) -> None:
+        outcome = self._outcomes.get(task.id)
+        is_repeatable = self.world.profile.is_idempotent(task.service)
+        if outcome is not None and int(outcome) not in NOT_ACCEPTED and not is_repeatable:
+            self._fail("I1", f"{show_id(task.id)} was dispatched after its outcome {outcome}")
+        if task.attempt > 1:
+            self.world.count("rule", "redispatch")
+        self.workers.dispatched(process, task)
+
+    def _replied(self, process: Process, route: bytes, reply: TaskReply) -> None:
+        if not reply.id.startswith(id_prefix(process.identity, process.nonce)):
+            self._fail("I2", f"{process.label} was sent a reply to {show_id(reply.id)}, which it did not ask")
+        is_known = len(reply.body) == 3 and reply.id not in self._anew
+        holder = self.workers.last_holder(reply.body[0]) if is_known else None
+        if holder is not None:
+            worker, attempt = reply.body[1].decode(), int(reply.body[2])
+            if worker != holder[0].label or attempt != holder[1]:
+                seen, due = f"attempt {attempt} of {worker}", f"{holder[1]} of {holder[0].label}"
+                self._fail("I5", f"{show_id(reply.id)}: {seen} was passed on; {due} is current")
+        if reply.final:
+            self._count_answer(reply.id)
+            self._settled(reply.id, "0")
+
+    def _errored(self, process: Process, route: bytes, error: Error) -> None:
+        self.world.count("code", str(error.code))
+        if error.code == 498 and not process.clock_was_off and self.host.told_clock_off_s != self._clock_off_s:
+            self._fail("I12", f"{process.label} was told 498 after the broker's own clock jumped: {error.text}")
+        if error.fatal:
+            self._ended_session(process)
+        if not error.id:
+            return
+        is_own = error.id.startswith(id_prefix(process.identity, process.nonce))
+        if not is_own and (route, error.id) not in self._meddled:
+            self._fail("I2", f"{process.label} was sent error {error.code} about {show_id(error.id)}, not its own")
+        if not is_own:
+            return
+        accepted = self.open.get(error.id)
+        if accepted is not None:
+            if error.code == 504 and accepted.token not in self.workers.given_tokens:
+                self._fail("code 504", f"{show_id(error.id)} was never dispatched")
+            if error.code in (408, 504) and self.host.now < accepted.deadline_s - 0.01:
+                early_s = accepted.deadline_s - self.host.now
+                self._fail("rule 13", f"{show_id(error.id)} got {error.code} {early_s:.3f} s before its deadline")
+        if error.code == 404 and accepted is not None and accepted.was_announced and error.id not in self._held:
+            self._fail("rule 16", f"404 for {show_id(error.id)} of {accepted.service}, which a worker has announced")
+        self._count_answer(error.id)
+        self._settled(error.id, str(error.code))
+
+    def _ask(self, process: Process, route: bytes, id_: bytes) -> None:
+        if id_.startswith(id_prefix(process.identity, process.nonce)):
+            self._asked[id_] += 1
+        else:
+            self._meddled.add((route, id_))
+
+    def _count_answer(self, id_: bytes) -> None:
+        self._answered[id_] += 1
+        if self._answered[id_] > self._asked[id_]:
+            self._fail("I1", f"{show_id(id_)} was asked {self._asked[id_]} times, answered {self._answered[id_]} times")
+
+    def _settled(self, id_: bytes, outcome: str) -> None:
+        accepted = self.open.pop(id_, None)
+        before = self._outcomes.get(id_)
+        if accepted is None and before == "0" and outcome != "0":
+            # Outcomes are kept for resends only for a while; then 502 says "unknown", and 404 answers CANCEL.
+            return
+        self._outcomes[id_] = outcome
+
+    def _is_away(self, process: Process) -> bool:
+        return process in self._absent or not process.is_alive or self.workers.is_silent(process, -EXPIRY_SLACK_S)
+
+    def _fail(self, rule: str, text: str) -> None:
+        self.world.violation(rule, f"{self.host.name}: {text}")
+
+
+def _settles(message: AnyMessage) -> bool:
+    """Whether it tells a client the outcome of a task."""
+    if isinstance(message, TaskReply):
+        return message.final
+    return isinstance(message, Error) and bool(message.id)

@@ -1,0 +1,207 @@
+"""Connections as TCP and ZeroMQ make them: in order, delayed, bounded, and lost as a whole.
+
+A *socket* belongs to a process; it queues while it has no connection and reconnects by itself. A *connection* has one
+route, and a new one has a new route. What was under way when a connection breaks is lost. A broker learns of a broken
+connection at once or a little later; in between its messages vanish. A pipe holds so many messages, then it is full.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from scale0.core.effects import Route
+
+if TYPE_CHECKING:
+    from scale0.simulator.host import BrokerHost
+    from scale0.simulator.process import Process
+    from scale0.simulator.world import World
+
+
+class NetworkProfile(msgspec.Struct, frozen=True):
+    """How slow and how narrow the network is."""
+
+    latency_s: float = 0.001
+    jitter_s: float = 0.002
+    spike_s: float = 0.3  # now and then a message takes up to that long, and all behind it with it
+    spike_share: float = 0.01
+    pipe_messages: int = 1000
+    reports_share: float = 0.8  # how often a socket's monitor says that its connection broke
+
+
+class Connection:
+    """One TCP connection between a process's socket and a broker."""
+
+    __slots__ = ("down_pipe", "host", "is_black", "is_dead", "last_down_s", "last_up_s", "process", "route", "socket")
+
+    def __init__(self, route: Route, socket: Socket, host: BrokerHost) -> None:
+        self.route = route
+        self.socket = socket
+        self.process = socket.process
+        self.host = host
+        self.is_dead = False
+        self.is_black = False  # half open: both ends believe in it, and nothing passes
+        self.last_up_s = 0.0
+        self.last_down_s = 0.0
+        self.down_pipe = 0
+
+
+class Socket:
+    """A process's DEALER or REQ socket."""
+
+    __slots__ = ("connection", "endpoint", "is_closed", "network", "outbox", "process")
+
+    def __init__(self, network: Network, process: Process, endpoint: str) -> None:
+        self.network = network
+        self.process = process
+        self.endpoint = endpoint
+        self.connection: Connection | None = None
+        self.outbox: deque[list[bytes]] = deque()
+        self.is_closed = False
+
+    def send(self, frames: list[bytes]) -> bool:
+        """False when the pipe is full."""
+        if self.connection is not None:
+            self.network.send_up(self.connection, frames)
+            return True
+        if len(self.outbox) >= self.network.profile.pipe_messages:
+            return False
+        self.outbox.append(frames)
+        return True
+
+    def close(self, lingers: bool = False) -> None:
+        """With `lingers` what was sent still leaves, as when a process closes its socket in order."""
+        self.is_closed = True
+        self.outbox.clear()
+        if self.connection is None:
+            return
+        if lingers:
+            self.network.end_after_last(self.connection)
+        else:
+            self.network.end(self.connection)
+
+
+class Network:
+    """All sockets and connections of a world."""
+
+    def __init__(self, world: World, profile: NetworkProfile) -> None:
+        self.world = world
+        self.profile = profile
+        self.hosts: dict[str, BrokerHost] = {}
+        self.cut_until_s: dict[str, float] = {}  # a process that nobody can reach, by name
+        self._random = world.random_for("network")
+        self._routes = 0
+
+    def open(self, process: Process, endpoint: str) -> Socket:
+        socket = Socket(self, process, endpoint)
+        self.world.schedule.after(self._latency_s(), self._attempt, socket)
+        return socket
+
+    def connections(self) -> list[Connection]:
+        """All that are up, in the order of their hosts and routes."""
+        routes = [connection for host in self.hosts.values() for connection in host.routes.values()]
+        return [connection for connection in routes if not connection.is_dead]
+
+    def send_up(self, connection: Connection, frames: list[bytes]) -> None:
+        at_s = max(connection.last_up_s, self.world.schedule.now + self._latency_s())
+        connection.last_up_s = at_s
+        self.world.schedule.at(at_s, self._arrive_up, connection, frames)
+
+    def send_down(self, connection: Connection, frames: list[bytes]) -> None:
+        connection.down_pipe += 1
+        at_s = max(connection.last_down_s, self.world.schedule.now + self._latency_s())
+        connection.last_down_s = at_s
+        self.world.schedule.at(at_s, self._arrive_down, connection, frames)
+
+    def break_(self, connection: Connection) -> None:
+        """The connection breaks under both; the socket reconnects by itself."""
+        if connection.is_dead:
+            return
+        self.end(connection)
+        socket = connection.socket
+        if not socket.is_closed:
+            if self._random.random() < self.profile.reports_share:
+                socket.process.post(socket.process.link_failed, socket, "disconnected")
+            self.world.schedule.after(self._retry_s(), self._attempt, socket)
+
+    def blacken(self, connection: Connection, seconds: float) -> None:
+        """Half open for a while: nothing passes, then it breaks."""
+        connection.is_black = True
+        self.world.schedule.after(seconds, self.break_, connection)
+
+    def end(self, connection: Connection) -> None:
+        """Dead from now on. The broker's ROUTER forgets its route at once, or notices a little later."""
+        if connection.is_dead:
+            return
+        connection.is_dead = True
+        connection.socket.connection = None
+        if self._random.random() < 0.6:
+            self._forget(connection)
+        else:
+            self.world.schedule.after(self._random.random() * 2.0, self._forget, connection)
+
+    def end_after_last(self, connection: Connection) -> None:
+        self.world.schedule.at(max(connection.last_up_s, self.world.schedule.now), self.end, connection)
+
+    def calm_down(self) -> None:
+        """No more delays that are longer than a heartbeat may take."""
+        self.profile = msgspec.structs.replace(self.profile, spike_share=0.0)
+
+    def is_cut(self, process: Process) -> bool:
+        return self.cut_until_s.get(process.name, 0.0) > self.world.schedule.now
+
+    def _forget(self, connection: Connection) -> None:
+        if connection.host.routes.get(connection.route) is connection:
+            del connection.host.routes[connection.route]
+
+    def _attempt(self, socket: Socket) -> None:
+        if socket.is_closed or socket.connection is not None:
+            return
+        host = self.hosts.get(socket.endpoint)
+        if host is None or not host.is_running:
+            socket.process.post(socket.process.link_failed, socket, "connection refused")
+            self.world.schedule.after(self._retry_s(), self._attempt, socket)
+        elif host.is_paused or self.is_cut(socket.process):
+            self.world.schedule.after(self._retry_s(), self._attempt, socket)
+        else:
+            self._routes += 1
+            connection = Connection(Route(b"\x00" + self._routes.to_bytes(5, "big")), socket, host)
+            host.routes[connection.route] = connection
+            socket.connection = connection
+            while socket.outbox:
+                self.send_up(connection, socket.outbox.popleft())
+
+    def _arrive_up(self, connection: Connection, frames: list[bytes]) -> None:
+        if connection.is_dead or connection.is_black:
+            return
+        if self.is_cut(connection.process):
+            self.break_(connection)
+            return
+        connection.host.arrive(connection, frames)
+
+    def _arrive_down(self, connection: Connection, frames: list[bytes]) -> None:
+        if connection.is_dead or connection.is_black:
+            return
+        if self.is_cut(connection.process):
+            self.break_(connection)
+            return
+        connection.process.post(self._hand_over, connection, frames)
+
+    def _hand_over(self, connection: Connection, frames: list[bytes]) -> None:
+        connection.down_pipe -= 1
+        # Open closes the old socket: its messages no longer count.
+        if not connection.socket.is_closed:
+            process = connection.process
+            self.world.trace.message(self.world.schedule.now, connection.host.name, process.label, frames)
+            process.deliver(connection.socket, frames)
+
+    def _latency_s(self) -> float:
+        profile, random = self.profile, self._random.random
+        if random() < profile.spike_share:
+            return profile.latency_s + random() * profile.spike_s
+        return profile.latency_s + random() * profile.jitter_s
+
+    def _retry_s(self) -> float:
+        return 0.1 + self._random.random() * 0.3

@@ -1,0 +1,187 @@
+"""One run of a participant: it starts, may be paused (STOP, CONT) or crash, and ends. The next run has another nonce.
+
+Everything that happens to a process goes through `post`, so a paused one finds it all, in order, when it goes on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from scale0.core.participant import Connected, Failed, Note, Open, ParticipantEffect, Transmit
+from scale0.protocol import native
+from scale0.protocol.dialects import Dialect
+from scale0.protocol.messages import Message
+from scale0.simulator.network import Socket
+from scale0.simulator.schedule import wall_s
+
+if TYPE_CHECKING:
+    from scale0.core.client_session import ClientSession
+    from scale0.core.worker_session import WorkerSession
+    from scale0.simulator.world import World
+
+BUSY_WAKES_MAX = 30  # so many wakes without any time passing mean that a real shell would spin
+
+
+class Process:
+    """What all participants have in common."""
+
+    def __init__(self, world: World, name: str, identity: str) -> None:
+        self.world = world
+        self.name = name  # the participant, over all its runs
+        self.identity = identity
+        self.run_number = world.next_run(name)
+        self.label = f"{name}#{self.run_number}"
+        self.random = world.random_for(self.label)
+        self.nonce = self.random.randbytes(8)
+        self.is_alive = True
+        self.is_paused = False
+        self.paused_s = 0.0  # in all
+        self.clock_off_s = 0.0  # this process's wall clock less the true one
+        self.clock_was_off = False
+        self.socket: Socket | None = None
+        self._paused_at_s = 0.0
+        self._backlog: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+
+    @property
+    def now(self) -> float:
+        return self.world.schedule.now
+
+    @property
+    def wall_s(self) -> float:
+        return wall_s(self.world.schedule.now) + self.clock_off_s
+
+    def post(self, action: Callable[..., None], *arguments: Any) -> None:
+        """Let this happen to the process: now, when it is continued, or never if it has ended."""
+        if self.is_paused:
+            self._backlog.append((action, arguments))
+        elif self.is_alive:
+            action(*arguments)
+
+    def after(self, delay_s: float, action: Callable[..., None], *arguments: Any) -> None:
+        self.world.schedule.after(delay_s, self.post, action, *arguments)
+
+    def start(self) -> None:
+        raise NotImplementedError
+
+    def deliver(self, socket: Socket, frames: list[bytes]) -> None:
+        raise NotImplementedError
+
+    def link_failed(self, socket: Socket, reason: str) -> None:
+        """The socket's monitor says that its connection failed."""
+
+    def pause(self) -> None:
+        if self.is_alive and not self.is_paused:
+            self.is_paused = True
+            self._paused_at_s = self.now
+
+    def resume(self) -> None:
+        if not self.is_paused:
+            return
+        self.is_paused = False
+        self.paused_s += self.now - self._paused_at_s
+        backlog, self._backlog = self._backlog, deque()
+        while backlog and self.is_alive:
+            action, arguments = backlog.popleft()
+            action(*arguments)
+
+    def crash(self) -> None:
+        """Ends at once, without a word."""
+        self._end(lingers=False)
+
+    def leave_for_good(self) -> None:
+        """Ends in order: what was sent still leaves."""
+        self._end(lingers=True)
+
+    def _end(self, lingers: bool) -> None:
+        if self.is_alive:
+            self.is_alive = False
+            self.is_paused = False
+            self._backlog.clear()
+            if self.socket is not None:
+                self.socket.close(lingers)
+            self.world.ended(self)
+
+
+class SessionProcess(Process):
+    """A shell around one of the library's sessions, as the real ones are: it carries out effects and wakes in time."""
+
+    dialect: Dialect
+    session: ClientSession | WorkerSession
+
+    def __init__(self, world: World, name: str, identity: str) -> None:
+        super().__init__(world, name, identity)
+        self._wake_s = math.inf
+        self._last_wake_s = 0.0
+        self._idle_wakes = 0
+
+    def start(self) -> None:
+        self.perform(self.session.start(self.now, self.wall_s))
+
+    def deliver(self, socket: Socket, frames: list[bytes]) -> None:
+        if socket is self.socket:
+            self.perform(self.session.receive(native.decode(frames), self.now))
+
+    def link_failed(self, socket: Socket, reason: str) -> None:
+        if socket is self.socket:
+            self.perform(self.session.link_failed(reason, self.now))
+
+    def perform(self, effects: list[ParticipantEffect]) -> None:
+        """Carry out `effects`, and those that follow from failed sends."""
+        work = deque(effects)
+        while work and self.is_alive:
+            effect = work.popleft()
+            kind = type(effect)
+            if kind is Transmit:
+                work.extend(self._transmit(effect.message))  # type: ignore[union-attr]
+            elif kind is Open:
+                if self.socket is not None:
+                    self.socket.close(lingers=True)
+                self.socket = self.world.network.open(self, effect.endpoint)  # type: ignore[union-attr]
+            elif kind is Connected:
+                self.world.count("effect", "Connected")
+            elif kind is Note:
+                self.world.trace.event(self.now, self.label, f"note: {effect.text}")  # type: ignore[union-attr]
+            elif kind is Failed:
+                self.world.trace.event(self.now, self.label, f"failed: {effect.error!r}")  # type: ignore[union-attr]
+                self.world.count("effect", "Failed")
+                self.failed()
+            else:
+                self.carry_out(effect)
+        if self.is_alive:
+            self._set_wake()
+
+    def carry_out(self, effect: ParticipantEffect) -> None:
+        """The effects that only clients, or only workers, know."""
+        raise NotImplementedError
+
+    def failed(self) -> None:
+        """The session is over: so is the process."""
+        self.crash()
+
+    def _transmit(self, message: Message) -> list[ParticipantEffect]:
+        if self.socket is None or self.socket.send(native.encode(self.dialect.header, message)):
+            return []
+        self.world.count("network", "participant's pipe full")
+        return self.session.send_failed(message, self.now)
+
+    def _set_wake(self) -> None:
+        due_s = self.session.next_deadline()
+        if due_s < self._wake_s:
+            self._wake_s = due_s
+            # Sleeping takes a little longer than asked.
+            self.world.schedule.at(max(due_s, self.now) + self.random.random() * 0.002, self._wake, due_s)
+
+    def _wake(self, due_s: float) -> None:
+        if due_s == self._wake_s:
+            self.post(self._tick)
+
+    def _tick(self) -> None:
+        self._wake_s = math.inf
+        self._idle_wakes = self._idle_wakes + 1 if self.now - self._last_wake_s < 0.0025 else 0
+        self._last_wake_s = self.now
+        if self._idle_wakes > BUSY_WAKES_MAX:
+            self.world.violation("busy wait", f"{self.label} woke {self._idle_wakes} times on end")
+        self.perform(self.session.tick(self.now, self.wall_s))

@@ -1,0 +1,49 @@
+"""Virtual time: a heap of what happens next. Nothing waits; the clock jumps from one event to the next."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Any
+
+START_S = 1_000.0  # not zero: a core that forgets to set a time shows
+WALL_START_S = 1_800_000_000.0
+
+
+class Schedule:
+    """Events in order of their time; equal times in the order in which they were asked for."""
+
+    __slots__ = ("_heap", "_number", "now")
+
+    def __init__(self) -> None:
+        self.now = START_S
+        self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._number = 0
+
+    def at(self, time_s: float, action: Callable[..., None], *arguments: Any) -> None:
+        self._number += 1
+        heapq.heappush(self._heap, (time_s, self._number, action, arguments))
+
+    def after(self, delay_s: float, action: Callable[..., None], *arguments: Any) -> None:
+        self.at(self.now + delay_s, action, *arguments)
+
+    def step(self) -> bool:
+        """Do the next event. False when nothing is left."""
+        if not self._heap:
+            return False
+        time_s, _, action, arguments = heapq.heappop(self._heap)
+        if time_s > self.now:
+            self.now = time_s
+        action(*arguments)
+        return True
+
+    def next_s(self) -> float:
+        return self._heap[0][0] if self._heap else float("inf")
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+
+def wall_s(now: float) -> float:
+    """The true UTC time at `now`; a process's own clock may be off."""
+    return WALL_START_S + now - START_S

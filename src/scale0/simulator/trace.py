@@ -1,0 +1,84 @@
+"""What happened: a digest of everything, and the last events in words for whoever must find out why.
+
+The digest covers every frame and every fault with its virtual time, so equal digests mean equal runs. Words are made
+only when somebody reads them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import struct
+from collections import deque
+from collections.abc import Sequence
+
+from scale0.errors import ProtocolError
+from scale0.protocol import codec, ids
+from scale0.protocol.messages import Cancel, Config, Error, Ping, Pong, Task, TaskReply
+from scale0.simulator.schedule import START_S
+
+_TIME = struct.Struct(">d")
+
+
+class Trace:
+    def __init__(self, keep: int = 6000) -> None:
+        self._hash = hashlib.blake2b(digest_size=8)
+        self._recent: deque[tuple[float, str, str, Sequence[bytes]]] = deque(maxlen=keep)
+
+    def message(self, now: float, sender: str, receiver: str, frames: Sequence[bytes]) -> None:
+        """One message, when it arrives."""
+        self._hash.update(_TIME.pack(now))
+        for frame in frames:
+            self._hash.update(frame)
+        self._recent.append((now, sender, receiver, frames))
+
+    def event(self, now: float, who: str, what: str) -> None:
+        """Anything else: a fault, an outcome, a process that starts or ends."""
+        self._hash.update(_TIME.pack(now))
+        self._hash.update(who.encode())
+        self._hash.update(what.encode())
+        self._recent.append((now, who, what, ()))
+
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+    def last(self, number: int, about: str = "") -> list[str]:
+        """The last events, oldest first: those that name what `about` names, and the last `number` of all."""
+        lines = [_words(*entry) for entry in self._recent]
+        names = re.findall(r"[\w.-]+\.[0-9a-f]{16}\.\d+|token-\d+", about)
+        earlier = [line for line in lines[:-number] if any(re.search(rf"{name}\b", line) for name in names)]
+        return [*earlier, "   ⋮", *lines[-number:]]
+
+
+def _words(now: float, sender: str, receiver: str, frames: Sequence[bytes]) -> str:
+    at = f"{now - START_S:10.4f}"
+    if not frames:
+        return f"{at}  {sender}: {receiver}"
+    return f"{at}  {sender} → {receiver}: {describe(frames)}"
+
+
+def describe(frames: Sequence[bytes]) -> str:
+    """A message in a line."""
+    try:
+        dialect, message = codec.decode(frames)
+    except ProtocolError:
+        return " | ".join(repr(bytes(frame[:24])) for frame in frames)
+    name = f"{'REQ ' if dialect.is_req else ''}{type(message).__name__}"
+    if isinstance(message, Task):
+        resent = " resent" if message.flags else ""
+        body = b" ".join(message.body)[:40]
+        left = f"{message.remaining_ms} ms left"
+        return f"{name} {ids.show_id(message.id)} attempt {message.attempt}{resent} {message.service} {left} {body!r}"
+    if isinstance(message, TaskReply):
+        last = "final" if message.final else f"part {message.part}"
+        return f"{name} {ids.show_id(message.id)} attempt {message.attempt} status {message.status} {last}"
+    if isinstance(message, Cancel):
+        return f"{name} {ids.show_id(message.id)}"
+    if isinstance(message, Error):
+        of = f" {ids.show_id(message.id)}" if message.id else ""
+        return f"{name} {message.code}{of} {message.text}"
+    if isinstance(message, Ping):
+        return f"{name} oldest unanswered {message.oldest_unanswered}"
+    if isinstance(message, Pong | Config):
+        return name
+    return f"{'REQ ' if dialect.is_req else ''}{message}"[:240]

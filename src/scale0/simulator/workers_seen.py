@@ -1,0 +1,179 @@
+"""Books on workers, kept beside the broker's: what each was given, what it holds, when it last spoke.
+
+A dispatch is wrong if the worker is full (rule 6), silent (I4), never offered the service, or if this attempt of this
+task was given out before and not returned (rule 7).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scale0.protocol.ids import show_id
+from scale0.protocol.majordomo import MdpDisconnect, MdpReady, MdpReply, MdpTask
+from scale0.protocol.messages import Connect, Disconnect, Ping, Ready, ReadyOk, Status, Task, TaskReply
+from scale0.simulator.process import Process
+
+if TYPE_CHECKING:
+    from scale0.simulator.host import BrokerHost
+    from scale0.simulator.world import World
+
+SILENCE_SLACK_S = 0.3  # "within liveness × interval + 1 tick"
+
+
+class WorkersSeen:
+    def __init__(self, world: World, host: BrokerHost) -> None:
+        self.world = world
+        self.host = host
+        self.announced: set[str] = set()  # only asked, never walked through: sets have no stable order
+        self.given_tokens: set[bytes] = set()
+        self.dispatches: dict[Process, int] = {}
+        self._heard_s: dict[Process, float] = {}
+        self._excused_s = 0.0
+        self._interval_s: dict[Process, float] = {}
+        self._capacity: dict[Process, int] = {}
+        self._without_heartbeat: set[Process] = set()
+        self._services: dict[Process, set[str]] = {}
+        self._holds: dict[Process, dict[bytes, int]] = {}
+        self._fresh: set[Process] = set()  # connected, and no READY since
+        self._holders: dict[bytes, tuple[Process, int]] = {}  # by token; attempt 0 is a Majordomo worker's
+        self._given_out: dict[bytes, set[int]] = {}
+        self._majordomos: set[Process] = set()
+        self._busy_majordomo: set[bytes] = set()  # by route: a Majordomo session is its connection
+
+    def heard(self, process: Process) -> None:
+        self._heard_s[process] = self.host.now
+
+    def excuse(self) -> None:
+        """The broker itself stood still: at this moment it cannot know who has been silent."""
+        self._excused_s = self.host.now
+
+    def is_silent(self, process: Process, slack_s: float = SILENCE_SLACK_S) -> bool:
+        """Longer than it may be, and than `slack_s` more."""
+        settings = self.host.settings
+        interval_s = max(self._interval_s.get(process, 0.0), settings.default_heartbeat_interval_s)
+        patience = 2 if process in self._majordomos else 1  # their intervals are not negotiated
+        limit_s = patience * settings.liveness * interval_s + slack_s
+        return self.host.now - self._heard_s.get(process, 0.0) > limit_s
+
+    def last_holder(self, token: bytes) -> tuple[Process, int] | None:
+        """Who was given the task last, and as which attempt."""
+        return self._holders.get(token)
+
+    def forget(self, id_: bytes) -> None:
+        """It was accepted anew, after the broker had lost sight of it: its attempts are counted anew."""
+        self._given_out.pop(id_, None)
+
+    def connected(self, process: Process, connect: Connect) -> None:
+        self._holds[process] = dict.fromkeys(connect.in_flight, 0)
+        self._fresh.add(process)
+
+    def received(
+        self,
+        process: Process,
+        route: bytes,
+        message: TaskReply | Ready | MdpReady | MdpReply | MdpDisconnect | Disconnect | Ping,
+    ) -> None:
+        if isinstance(message, TaskReply):
+            if message.final:
+                self._holds.get(process, {}).pop(message.id, None)
+            if message.status == Status.RETURNED:
+                self._take_back(message.id, message.attempt)
+                self.world.count("rule", "returned")
+        elif isinstance(message, Ping):
+            self._capacity.setdefault(process, 1)
+        elif isinstance(message, Ready):
+            self._ready(process, message)
+        elif isinstance(message, MdpReady):
+            self._services.setdefault(process, set()).add(message.service)
+            self.announced.add(message.service)
+            self._majordomos.add(process)
+            self._busy_majordomo.discard(route)
+        elif isinstance(message, MdpReply):
+            if message.final:
+                self._busy_majordomo.discard(route)
+        else:
+            self._holds.pop(process, None)
+            self._busy_majordomo.discard(route)
+
+    def agreed(self, process: Process, ready_ok: ReadyOk) -> None:
+        self._interval_s[process] = ready_ok.heartbeat_interval_ms / 1000
+
+    def dispatched(self, process: Process, task: Task) -> None:
+        self._must_be_alive(process, show_id(task.id))
+        holds = self._holds.setdefault(process, {})
+        capacity = self._capacity.get(process, 0)
+        if len(holds) >= capacity:
+            what = f"holds {len(holds)} of {capacity} and was sent {show_id(task.id)} too"
+            self._fail("rule 6", f"{process.label} {what}")
+        if task.service not in self._services.get(process, ()):
+            self._fail("rule 5", f"{process.label} was sent a task of {task.service}, which it never offered")
+        given_out = self._given_out.setdefault(task.id, set())
+        if task.attempt in given_out:
+            self._fail("rule 7", f"attempt {task.attempt} of {show_id(task.id)} was dispatched twice")
+        attempts_max = self.world.profile.attempts_max(task.service)
+        if task.attempt > attempts_max:
+            self._fail("rule 9", f"attempt {task.attempt} of {show_id(task.id)}; at most {attempts_max} are allowed")
+        given_out.add(task.attempt)
+        self.given_tokens.add(task.body[0])
+        holds[task.id] = task.attempt
+        self._holders[task.body[0]] = (process, task.attempt)
+        self.dispatches[process] = self.dispatches.get(process, 0) + 1
+
+    def dispatched_majordomo(self, process: Process, route: bytes, task: MdpTask) -> None:
+        self.given_tokens.add(task.body[0])
+        self._holders[task.body[0]] = (process, 0)
+        if route in self._busy_majordomo:
+            self._fail("RFC 7", f"{process.label} was sent a second task while it works on one")
+        self._must_be_alive(process, "a task")
+        self._busy_majordomo.add(route)
+
+    def not_sent(self, process: Process, route: bytes, message: Task | MdpTask) -> None:
+        """The pipe was full, or its other end gone: the task goes back, and counts as no attempt."""
+        if isinstance(message, Task):
+            self._holds.get(process, {}).pop(message.id, None)
+            self._take_back(message.id, message.attempt)
+        else:
+            self._busy_majordomo.discard(route)
+
+    def must_be_equal(self, number: int) -> None:
+        """I13: workers with equal services that always have room differ by at most one dispatch."""
+        counts = list(self.dispatches.values())
+        if not counts:
+            return
+        least = min(counts) if len(counts) == number else 0
+        if max(counts) - least > 1:
+            shown = {process.label: count for process, count in self.dispatches.items()}
+            self._fail("I13", f"of {number} equal workers these had so many tasks: {shown}")
+
+    def must_not_wait_for_the_silent(self) -> None:
+        """I4: a silent worker leaves the LRU queue within liveness × interval + 1 tick."""
+        if self.host.now == self._excused_s:
+            return
+        for process in self._capacity:
+            if process not in self._without_heartbeat and self.host.is_listed(process) and self.is_silent(process):
+                silent_s = self.host.now - self._heard_s.get(process, 0.0)
+                self._fail("I4", f"{process.label} has been silent for {silent_s:.2f} s and stands in the LRU queue")
+
+    def _ready(self, process: Process, ready: Ready) -> None:
+        self._capacity[process] = ready.capacity
+        names = [offer.name for offer in ready.services]
+        self._services.setdefault(process, set()).update(names)
+        self.announced.update(names)
+        if not ready.heartbeat:
+            self._without_heartbeat.add(process)
+        if process in self._fresh:
+            # Only the first READY of a connection tells what is held: a later one crosses tasks on their way.
+            self._fresh.discard(process)
+            self._holds[process] = dict.fromkeys(ready.in_flight, 0)
+
+    def _must_be_alive(self, process: Process, what: str) -> None:
+        is_excused = self.host.now == self._excused_s or process in self._without_heartbeat
+        if self.is_silent(process) and not is_excused:
+            silent_s = self.host.now - self._heard_s.get(process, 0.0)
+            self._fail("I4", f"{process.label} has been silent for {silent_s:.2f} s and was sent {what}")
+
+    def _take_back(self, id_: bytes, attempt: int) -> None:
+        self._given_out.get(id_, set()).discard(attempt)
+
+    def _fail(self, rule: str, text: str) -> None:
+        self.world.violation(rule, f"{self.host.name}: {text}")

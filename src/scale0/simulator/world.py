@@ -1,0 +1,195 @@
+"""A world: brokers, participants, network, faults and checks, all made from one seed.
+
+First trouble: steps with faults. Then the world is healed: everything runs again, no new faults, the workload ends;
+every open task must get its outcome, and then every service must answer again at once (I14).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import NoReturn, TypeVar
+
+from scale0.simulator.checks_end import EndChecks
+from scale0.simulator.checks_promise import PromiseChecks
+from scale0.simulator.faults import Faults
+from scale0.simulator.host import BrokerHost
+from scale0.simulator.majordomo_actors import MajordomoClient, MajordomoWorker
+from scale0.simulator.native_actors import ClientProcess, WorkerProcess
+from scale0.simulator.network import Network
+from scale0.simulator.nuisance import Nuisance
+from scale0.simulator.process import Process
+from scale0.simulator.profiles import Profile, profile_for
+from scale0.simulator.req_actors import ReqClient, ReqWorker
+from scale0.simulator.schedule import Schedule
+from scale0.simulator.trace import Trace
+from scale0.simulator.workload import Workload
+
+P = TypeVar("P", bound=Process)
+
+
+class Violation(AssertionError):
+    """Something that must never happen, with the rule that forbids it."""
+
+    def __init__(self, rule: str, text: str) -> None:
+        super().__init__(f"{rule}: {text}")
+        self.rule = rule
+        self.text = text
+
+
+class World:
+    def __init__(self, seed: int, profile: Profile | None = None) -> None:
+        self.seed = seed
+        self.profile = profile or profile_for(seed)
+        self.schedule = Schedule()
+        self.trace = Trace()
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self.faults_injected = 0
+        self.steps_done = 0
+        self.is_healed = False
+        self.processes: dict[str, Process] = {}
+        self.promises = PromiseChecks(self)
+        self._runs: Counter[str] = Counter()
+        self._tokens = 0
+        self._random = self.random_for("world")
+        self.network = Network(self, self.profile.network)
+        self.hosts = [self._make_host(number) for number in range(self.profile.brokers)]
+        self.faults = Faults(self)
+        self.workload = Workload(self)
+        self.end = EndChecks(self)
+        self._populate()
+
+    # --- what actors and checks ask for ---------------------------------------------------------------------------
+
+    @property
+    def must_all_be_served(self) -> bool:
+        """Nothing goes wrong in this world, so no task may end in an error."""
+        return self.profile.kind in ("calm", "fair")
+
+    def random_for(self, concern: str) -> Random:
+        """A generator of its own for each concern: one more choice here leaves the others as they were."""
+        return Random(f"{self.seed}/{concern}")
+
+    def count(self, group: str, name: str) -> None:
+        self.counts[group, name] += 1
+
+    def new_token(self) -> bytes:
+        self._tokens += 1
+        return b"token-%d" % self._tokens
+
+    def next_run(self, name: str) -> int:
+        self._runs[name] += 1
+        return self._runs[name]
+
+    def endpoints_for(self, random: Random) -> list[str]:
+        """Where a participant looks for its broker: all of them, each with its own favourite."""
+        endpoints = [host.endpoint for host in self.hosts]
+        if len(endpoints) > 1 and random.random() < 0.3:
+            endpoints.reverse()
+        return endpoints
+
+    def of(self, *kinds: type[P]) -> list[P]:
+        """The living processes of these kinds."""
+        return [process for process in self.processes.values() if isinstance(process, kinds) and process.is_alive]
+
+    def ended(self, process: Process) -> None:
+        """A process is gone; another run of it starts after a while."""
+        self.trace.event(self.schedule.now, process.label, "is gone")
+        self.promises.ended(process)
+        self.schedule.after(0.05 + self._random.random(), self._spawn, process.name)
+
+    def violation(self, rule: str, text: str) -> NoReturn:
+        raise Violation(rule, text)
+
+    # --- the course of a run --------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        self.steps_done += 1
+        self.schedule.step()
+        self.promises.check()
+
+    def heal(self) -> None:
+        """No more trouble: all that stood still goes on, all that is down comes up, nobody is cut off."""
+        self.is_healed = True
+        self.trace.event(self.schedule.now, "world", "is healed")
+        self.network.cut_until_s.clear()
+        self.network.calm_down()
+        for host in self.hosts:
+            host.clock_off_s = 0.0
+            host.resume()
+            host.start()
+            host.manage("enable", {})
+        for process in list(self.processes.values()):
+            process.clock_off_s = 0.0
+            process.resume()
+            if isinstance(process, WorkerProcess):
+                process.post(process.recover)
+            if isinstance(process, Nuisance | MajordomoClient | ReqClient):
+                process.crash()
+
+    # --- making it ------------------------------------------------------------------------------------------------
+
+    def _make_host(self, number: int) -> BrokerHost:
+        name, endpoint = f"broker{number}", f"tcp://10.0.0.{number + 1}:5555"
+        host = BrokerHost(self, name, endpoint, self.profile.broker_settings(name, endpoint))
+        self.network.hosts[endpoint] = host
+        host.start()
+        return host
+
+    def _populate(self) -> None:
+        profile = self.profile
+        numbers = {
+            "client": profile.clients,
+            "worker": profile.workers,
+            "mdpclient": profile.majordomo_clients,
+            "mdpworker": profile.majordomo_workers,
+            "reqclient": profile.req_clients,
+            "reqworker": profile.req_workers,
+            "nuisance": profile.nuisances,
+            "twin": profile.twins,
+        }
+        for kind, number in numbers.items():
+            for index in range(number):
+                self.schedule.after(self._random.random() * 0.5, self._spawn, f"{kind}{index}")
+        self.workload.start()
+        self.faults.start()
+
+    def _spawn(self, name: str) -> None:
+        living = self.processes.get(name)
+        if living is not None and living.is_alive:
+            return
+        kind = name.rstrip("0123456789")
+        index = int(name.removeprefix(kind))
+        if self.is_healed and kind in ("mdpclient", "reqclient", "nuisance"):
+            return
+        process = self._make(kind, name, index)
+        self.processes[name] = process
+        self.trace.event(self.schedule.now, process.label, "starts")
+        process.start()
+
+    def _make(self, kind: str, name: str, index: int) -> Process:
+        if kind == "client":
+            return ClientProcess(self, name, name)
+        if kind == "worker":
+            return WorkerProcess(self, name, name, *self._services_and_capacity(index))
+        if kind == "twin":
+            return WorkerProcess(self, name, "worker0", *self._services_and_capacity(0))
+        if kind == "mdpclient":
+            return MajordomoClient(self, name, 1 + index % 2)
+        if kind == "mdpworker":
+            return MajordomoWorker(self, name, 1 + index % 2, self.profile.services[0].name)
+        if kind == "reqclient":
+            return ReqClient(self, name)
+        if kind == "reqworker":
+            return ReqWorker(self, name, self.profile.services[-1].name)
+        return Nuisance(self, name)
+
+    def _services_and_capacity(self, index: int) -> tuple[list[str], int]:
+        names = [service.name for service in self.profile.services]
+        if self.profile.kind == "fair":
+            return names, self.profile.capacity_max
+        if index == 0:
+            return names, max(1, self.profile.capacity_max)  # one worker offers all, so none is without
+        return self._random.sample(names, self._random.randint(1, len(names))), self._random.randint(
+            1, self.profile.capacity_max
+        )

@@ -1,0 +1,259 @@
+"""The one socket of a client or worker: a DEALER, with what ZeroMQ hides turned into sentences.
+
+A session has one connection at a time. `open` closes the one before it, so nothing of an old connection is ever read.
+The socket is never blocked on here: `send` says whether the pipe took the message, `drain` takes what has come, and the
+shell waits on `fileno` and `monitor_fileno` in its own way. Both are edge-triggered, as libzmq makes them: before
+sleeping on them, ask `is_readable` after the last `send` or `drain`, for either of these may swallow the signal.
+
+IMMEDIATE stays off: a CONNECT that is sent before the broker listens waits in the pipe and leaves when it does. What
+should not wait there is told by the session, which hears of a broken link through `failures`.
+
+Flags are plain ints and frames come as `Frame` with `more`: enum flags and getsockopt(RCVMORE) would cost as much again
+as everything else in these loops.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import zmq
+
+from scale0.errors import UsageError
+from scale0.protocol import limits
+
+DRAIN_MAX: Final = 256  # messages taken at once, before the shell looks at its timers again
+HWM_MESSAGES: Final = 20_000  # in either direction; a full pipe makes `send` say False
+LINGER_MS: Final = 200  # so that a last DISCONNECT leaves
+RECONNECT_MS: Final = 50
+RECONNECT_MAX_MS: Final = 2_000
+HANDSHAKE_MS: Final = 2_000
+HEARTBEAT_MS: Final = 5_000  # ZMTP's own: finds a dead TCP link; set here, never on the broker's ROUTER
+HEARTBEAT_TIMEOUT_MS: Final = 15_000
+
+NOTHING_LISTENS: Final = "nothing listens on that port"
+KEY_REFUSED: Final = "the broker refused this key"
+NEEDS_ENCRYPTION: Final = "the broker requires encryption; this side has none"
+WRONG_KEY: Final = "no handshake: the broker has no encryption, or another key than the one given"
+NO_HANDSHAKE: Final = "no handshake: what listens there is no broker, or one that requires encryption"
+DISCONNECTED: Final = "disconnected"
+
+_NOBLOCK: Final = int(zmq.NOBLOCK)
+_MORE: Final = int(zmq.SNDMORE) | int(zmq.NOBLOCK)
+_EVENTS: Final = int(zmq.EVENTS)
+_POLLIN: Final = int(zmq.POLLIN)
+_POLLOUT: Final = int(zmq.POLLOUT)
+
+_CLOSED: Final = int(zmq.EVENT_CLOSED)
+_LOST: Final = int(zmq.EVENT_DISCONNECTED)
+_SHAKEN: Final = int(zmq.EVENT_HANDSHAKE_SUCCEEDED)
+_NO_DETAIL: Final = int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+_BAD_PROTOCOL: Final = int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
+_BAD_AUTH: Final = int(zmq.EVENT_HANDSHAKE_FAILED_AUTH)
+_WATCHED: Final = _CLOSED | _LOST | _SHAKEN | _NO_DETAIL | _BAD_PROTOCOL | _BAD_AUTH
+_EVENT: Final = struct.Struct("=H")
+
+
+class Dealer:
+    """A DEALER socket that can be opened again and again. Not thread-safe: one thread at a time owns it."""
+
+    def __init__(self, *, public_key: str = "", secret_key: str = "", hwm: int = HWM_MESSAGES) -> None:
+        self._keys = (public_key, secret_key)
+        self._hwm = hwm
+        self._socket: zmq.Socket[bytes] | None = None
+        self._monitor: zmq.Socket[bytes] | None = None
+        self._send: Callable[..., Any] = _not_open
+        self._recv: Callable[..., Any] = _not_open
+        self._get: Callable[..., Any] = _not_open
+        self._is_shaken = False
+        self._is_encrypted = False
+        self.endpoint = ""
+
+    def open(self, endpoint: str, public_key: str = "") -> None:
+        """Connect to `endpoint`, encrypted if the broker's `public_key` is given. Closes what was open."""
+        self.close()
+        socket = _shared_context().socket(zmq.DEALER)
+        try:
+            _set_options(socket, self._hwm)
+            if public_key:
+                own_public, own_secret = self._keys if self._keys[0] else _new_keys()
+                socket.curve_serverkey = public_key.encode()
+                socket.curve_publickey, socket.curve_secretkey = own_public.encode(), own_secret.encode()
+            self._monitor = socket.get_monitor_socket(_WATCHED, f"inproc://scale0.monitor.{next(_numbers)}")
+            # Ask once while nothing can have come: only a reader that has found its pipe empty is signalled.
+            self._monitor.getsockopt(_EVENTS)
+            socket.connect(endpoint)
+        except zmq.ZMQError as error:
+            _close(socket, self._monitor, 0)
+            self._monitor = None
+            raise UsageError(f"{endpoint!r} is not an address to connect to: {error}") from None
+        self._socket = socket
+        # The methods of the compiled base class: pyzmq's own wrapper around `send` costs as much as a short send.
+        compiled: Any = super(zmq.Socket, socket)
+        self._send, self._recv, self._get = compiled.send, compiled.recv, compiled.get
+        self.endpoint = endpoint
+        self._is_shaken = False
+        self._is_encrypted = bool(public_key)
+
+    def close(self, linger_ms: int = LINGER_MS) -> None:
+        """Close the socket; what was sent has `linger_ms` to leave, in ZeroMQ's own thread. May be called again."""
+        if self._socket is not None:
+            _close(self._socket, self._monitor, linger_ms)
+        self._socket = self._monitor = None
+        self._send = self._recv = self._get = _not_open
+
+    @property
+    def is_open(self) -> bool:
+        return self._socket is not None
+
+    @property
+    def socket(self) -> zmq.Socket[bytes]:
+        """The socket itself, for polling."""
+        assert self._socket is not None, "open comes first"
+        return self._socket
+
+    @property
+    def fileno(self) -> int:
+        """Turns readable when `is_readable` may have changed."""
+        return int(self.socket.getsockopt(zmq.FD))
+
+    @property
+    def monitor_fileno(self) -> int:
+        """Turns readable when `failures` has something to say."""
+        assert self._monitor is not None, "open comes first"
+        return int(self._monitor.getsockopt(zmq.FD))
+
+    def events(self) -> int:
+        """What the socket is ready for: zmq.POLLIN, zmq.POLLOUT, both or neither."""
+        events: int = self._get(_EVENTS)
+        return events
+
+    @property
+    def is_readable(self) -> bool:
+        return self._get(_EVENTS) & _POLLIN != 0  # type: ignore[no-any-return]
+
+    @property
+    def is_writable(self) -> bool:
+        return bool(self.events() & _POLLOUT)
+
+    def send(self, frames: Sequence[bytes]) -> bool:
+        """Hand one message to ZeroMQ. False: the pipe is full, and nothing of it was taken."""
+        send = self._send
+        try:
+            # Only the first frame can meet a full pipe: the limit counts whole messages.
+            if len(frames) == 2:
+                send(frames[0], _MORE)
+                send(frames[1], _NOBLOCK)
+                return True
+            for frame in frames[:-1]:
+                send(frame, _MORE)
+            send(frames[-1], _NOBLOCK)
+        except zmq.Again:
+            return False
+        return True
+
+    def drain(self, limit: int = DRAIN_MAX) -> list[list[bytes]]:
+        """The messages that have come, at most `limit`: fewer means that no more were there."""
+        messages: list[list[bytes]] = []
+        append = messages.append
+        recv = self._recv
+        try:
+            for _ in range(limit):
+                frame = recv(_NOBLOCK, False)
+                frames = [frame.bytes]
+                append(frames)
+                while frame.more:
+                    frame = recv(_NOBLOCK, False)
+                    # One frame over the limit is enough for the codec to refuse it; the rest is read and dropped.
+                    if len(frames) <= limits.FRAMES_MAX:
+                        frames.append(frame.bytes)
+        except zmq.Again:
+            pass
+        return messages
+
+    def failures(self) -> list[str]:
+        """What went wrong with the connection since the last call, in order, as sentences for people."""
+        sentences: list[str] = []
+        monitor = self._monitor
+        while monitor is not None:
+            try:
+                event, *_ = _EVENT.unpack_from(monitor.recv(_NOBLOCK))
+                monitor.recv(_NOBLOCK)  # the endpoint
+            except zmq.Again:
+                break
+            sentence = self._sentence(event)
+            if sentence:
+                sentences.append(sentence)
+        return sentences
+
+    def _sentence(self, event: int) -> str:
+        was_shaken, self._is_shaken = self._is_shaken, event == _SHAKEN
+        if event == _CLOSED:
+            return NOTHING_LISTENS
+        if event == _BAD_AUTH:
+            return KEY_REFUSED
+        if event in (_BAD_PROTOCOL, _NO_DETAIL) and self._is_encrypted:
+            return WRONG_KEY
+        if event == _BAD_PROTOCOL:
+            return NEEDS_ENCRYPTION
+        if event == _NO_DETAIL:  # also if the other side noticed first, and closed
+            return NO_HANDSHAKE
+        # A failed handshake ends in a disconnection too, and has been told already.
+        return DISCONNECTED if event == _LOST and was_shaken else ""
+
+
+def _not_open(*_: Any) -> Any:
+    raise AssertionError("open comes first")
+
+
+def _set_options(socket: zmq.Socket[bytes], hwm: int) -> None:
+    socket.linger = 0  # `close` sets its own; a forgotten socket must not keep the process
+    socket.sndhwm = socket.rcvhwm = hwm
+    socket.maxmsgsize = limits.FRAME_BYTES_MAX
+    socket.reconnect_ivl = RECONNECT_MS
+    socket.reconnect_ivl_max = RECONNECT_MAX_MS
+    socket.handshake_ivl = HANDSHAKE_MS
+    socket.heartbeat_ivl = HEARTBEAT_MS
+    socket.heartbeat_timeout = HEARTBEAT_TIMEOUT_MS
+
+
+def _close(socket: zmq.Socket[bytes], monitor: zmq.Socket[bytes] | None, linger_ms: int) -> None:
+    if monitor is not None:
+        socket.disable_monitor()
+        monitor.close(0)
+    socket.close(linger_ms)
+
+
+def _new_keys() -> tuple[str, str]:
+    public, secret = zmq.curve_keypair()
+    return public.decode(), secret.decode()
+
+
+_numbers = itertools.count()  # of monitors: an address is free again only when its socket has lingered to its end
+_context: zmq.Context[zmq.Socket[bytes]] | None = None
+_context_lock = threading.Lock()
+
+
+def _shared_context() -> zmq.Context[zmq.Socket[bytes]]:
+    """One context, so one I/O thread, for all participants of this process.
+
+    It is private: nobody else can terminate it, and at exit it is left to the system, for terminating could wait.
+    """
+    global _context
+    with _context_lock:
+        if _context is None:
+            _context = zmq.Context()
+        return _context
+
+
+def _forget_context() -> None:
+    """In a forked child: its parent's context has no I/O thread there, and the lock may be held by nobody."""
+    global _context, _context_lock
+    _context, _context_lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_context)

@@ -1,0 +1,295 @@
+"""The broker's one loop: it drains the ROUTER sockets in batches, feeds the core, and sends what the core returns.
+
+One thread owns sockets and core, so nothing is locked. Every message is read to its last frame whatever it holds: a
+short or many-framed one must never leave the socket between two frames, or one client would get another's reply. A send
+can fail at its first frame only, and a failed send is an input of the core (rule 10).
+
+This is the hot path: two to six frames a message pass here, and everything rare stands in a function of its own. Flags
+are plain ints, a frame's `more` comes with it, and no exception is raised but the one that ends a batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import math
+import socket as sockets
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+import zmq
+from zmq.backend import zmq_poll
+
+from scale0.core.effects import Effect, Route, Send
+from scale0.errors import ProtocolError
+from scale0.protocol import limits
+from scale0.protocol.codec import AnyMessage, decode, dialect_of, encode
+from scale0.protocol.codes import Code
+from scale0.protocol.dialects import Dialect
+from scale0.transport.clock import SYSTEM_CLOCK, Clock
+from scale0.transport.sockets import MORE_NOBLOCK, NOBLOCK, Port
+
+BATCH_MAX: Final = 200  # messages taken from one socket before the others and the timers have their turn
+TURN_S_MAX: Final = 1.0  # the core is ticked at least this often: it sees jumps of the wall clock by it
+CALLS_MAX: Final = 1_000  # calls from other threads that wait for their turn
+
+
+class Core(Protocol):
+    """What the loop needs of `scale0.core.broker.Broker`."""
+
+    def receive(self, route: Route, dialect: Dialect, message: AnyMessage, now: float) -> list[Effect]: ...
+    def malformed(self, route: Route, dialect: Dialect | None, error: ProtocolError, now: float) -> list[Effect]: ...
+    def send_failed(self, send: Send, reason: str, now: float) -> list[Effect]: ...
+    def tick(self, now: float, wall_s: float) -> list[Effect]: ...
+    def next_deadline(self) -> float: ...
+
+
+class Counters(msgspec.Struct):
+    """What the loop has seen since it began."""
+
+    received: int = 0
+    sent: int = 0
+    malformed: int = 0
+    unroutable: int = 0
+    full: int = 0
+    ticks: int = 0
+    bugs: int = 0
+
+
+class Loop:
+    """Carries messages between `ports` and `core` until `stop`.
+
+    `on_effect` gets every effect that is not a `Send`, `on_tick` is called after each tick, and `on_bug` with a
+    sentence while an unexpected exception is handled. With `strict` such an exception ends the loop; without, it is
+    counted and the broker goes on serving.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        ports: Sequence[Port],
+        *,
+        on_effect: Callable[[Effect], None],
+        on_tick: Callable[[float], None] = lambda now: None,
+        on_bug: Callable[[str], None] = lambda what: None,
+        clock: Clock = SYSTEM_CLOCK,
+        strict: bool = False,
+    ) -> None:
+        self.core = core
+        self.counters = Counters()
+        self.is_stopped = False
+        self._ports: dict[Any, Port] = {port.socket: port for port in ports}
+        self._senders = [port.send for port in ports]
+        self._on_effect, self._on_tick, self._on_bug = on_effect, on_tick, on_bug
+        self._monotonic, self._wall = clock.monotonic, clock.wall
+        self._strict = strict
+        self._calls: deque[Callable[[], list[Effect]]] = deque()
+        self._wake_up, self._woken = sockets.socketpair()
+        self._wake_up.setblocking(False)
+        self._woken.setblocking(False)
+        self._poll_set: list[tuple[Any, int]] = [(socket, int(zmq.POLLIN)) for socket in self._ports]
+        self._poll_set.append((self._woken.fileno(), int(zmq.POLLIN)))
+        self._next_tick_s = -math.inf
+        self._due_s = -math.inf  # when the core must be ticked, as of the last turn: nothing happens between two turns
+
+    # --- from any thread ------------------------------------------------------------------------------------------
+
+    def call(self, action: Callable[[], list[Effect]]) -> None:
+        """Run `action` between two batches and carry out what it returns. Also from a signal handler."""
+        if len(self._calls) >= CALLS_MAX:
+            raise RuntimeError(f"{CALLS_MAX} calls already wait for the broker's loop")
+        self._calls.append(action)
+        self.wake()
+
+    def stop(self) -> None:
+        """End `run` after the present batch."""
+        self.is_stopped = True
+        self.wake()
+
+    def wake(self) -> None:
+        """End the present wait. A full pipe has done so already, and a closed one has nobody left to wake."""
+        with contextlib.suppress(OSError):
+            self._wake_up.send(b"\0")
+
+    @property
+    def wake_fd(self) -> int:
+        """For `signal.set_wakeup_fd`: a signal then ends the wait."""
+        return self._wake_up.fileno()
+
+    # --- the loop's own thread ------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Serve until `stop`."""
+        while not self.is_stopped:
+            self.turn()
+
+    def close(self) -> None:
+        """Give back the wake-up pair; the ports belong to whoever opened them."""
+        self._wake_up.close()
+        self._woken.close()
+
+    def turn(self, wait_s_max: float = TURN_S_MAX) -> None:
+        """Wait for messages or for the next deadline, then handle a batch of each socket and what is due."""
+        wait_s = min(self._due_s - self._monotonic(), wait_s_max)
+        # Rounded up, for a wait that ends a moment early would spin until the deadline.
+        for ready, _ in zmq_poll(self._poll_set, math.ceil(wait_s * 1000) if wait_s > 0 else 0):
+            port = self._ports.get(ready)
+            if port is not None:
+                self._drain(port)
+            else:
+                self._run_calls()
+        now = self._monotonic()
+        due_s = min(self._next_tick_s, self.core.next_deadline())
+        if now >= due_s:
+            self._tick(now)
+            due_s = min(self._next_tick_s, self.core.next_deadline())
+        self._due_s = due_s
+
+    def _drain(self, port: Port) -> None:
+        """At most `BATCH_MAX` messages of `port`, each to its last frame."""
+        receive, mark, core_receive, monotonic = port.receive, port.mark, self.core.receive, self._monotonic
+        count = 0
+        try:
+            while count < BATCH_MAX:
+                route: Any = mark + receive(NOBLOCK)  # ROUTER puts the routing id ahead, and a frame always follows
+                frame = receive(NOBLOCK, False)
+                has_more = frame.more
+                frames: Sequence[bytes]
+                if not has_more:
+                    frames = (frame.bytes,)
+                else:
+                    second = receive(NOBLOCK, False)
+                    frames = (frame.bytes, second.bytes)
+                    has_more = second.more
+                count += 1
+                now = monotonic()
+                try:
+                    if has_more:
+                        frames = _read_on(receive, frames)
+                    dialect, message = decode(frames)
+                    effects = core_receive(route, dialect, message, now)
+                except ProtocolError as error:
+                    effects = self._malformed(route, frames, error, now)
+                except Exception:
+                    effects = self._bug("a message")
+                if effects:
+                    self._carry_out(effects, now)
+        except zmq.Again:
+            pass  # drained
+        finally:
+            self.counters.received += count
+
+    def _carry_out(self, effects: list[Effect], now: float) -> None:
+        """Send what the core asks for, in order; what comes of failed sends follows."""
+        senders = self._senders
+        sent = 0
+        while effects:
+            follow_ups: list[Effect] = []
+            for effect in effects:
+                if type(effect) is not Send:
+                    self._carry_out_rare(effect)
+                    continue
+                try:
+                    # All frames before the first is sent: a message is never left half sent.
+                    frames = encode(effect.dialect, effect.message)
+                except Exception:
+                    self._bug(f"encoding {type(effect.message).__name__}")
+                    continue
+                route = effect.route
+                send = senders[route[0]]
+                try:
+                    send(route[1:], MORE_NOBLOCK)
+                except zmq.ZMQError as error:
+                    follow_ups += self._send_failed(effect, error, now)
+                    continue
+                last = frames.pop()
+                for frame in frames:
+                    send(frame, MORE_NOBLOCK)
+                send(last, NOBLOCK)
+                sent += 1
+            effects = follow_ups
+        self.counters.sent += sent
+
+    # --- rare -----------------------------------------------------------------------------------------------------
+
+    def _tick(self, now: float) -> None:
+        self._next_tick_s = now + TURN_S_MAX
+        self.counters.ticks += 1
+        try:
+            effects = self.core.tick(now, self._wall())
+        except Exception:
+            effects = self._bug("a tick")
+        self._carry_out(effects, now)
+        self._on_tick(now)
+
+    def _carry_out_rare(self, effect: Effect) -> None:
+        try:
+            self._on_effect(effect)
+        except Exception:
+            self._bug(type(effect).__name__)
+
+    def _run_calls(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while self._woken.recv(4096):
+                pass
+        for _ in range(len(self._calls)):
+            action = self._calls.popleft()
+            try:
+                effects = action()
+            except Exception:
+                effects = self._bug("a call")
+            self._carry_out(effects, self._monotonic())
+
+    def _malformed(self, route: Route, frames: Sequence[bytes], error: ProtocolError, now: float) -> list[Effect]:
+        self.counters.malformed += 1
+        try:
+            dialect: Dialect | None = dialect_of(frames)
+        except ProtocolError:
+            dialect = None
+        try:
+            return self.core.malformed(route, dialect, error, now)
+        except Exception:
+            return self._bug("a malformed message")
+
+    def _send_failed(self, send: Send, error: zmq.ZMQError, now: float) -> list[Effect]:
+        if error.errno == errno.EHOSTUNREACH:
+            self.counters.unroutable += 1
+            reason = "unroutable"
+        elif error.errno == errno.EAGAIN:
+            self.counters.full += 1
+            reason = "full"
+        else:
+            raise error
+        try:
+            return self.core.send_failed(send, reason, now)
+        except Exception:
+            return self._bug("a failed send")
+
+    def _bug(self, what: str) -> list[Effect]:
+        """An exception that nobody expected, while it is being handled: count it, tell it, go on serving."""
+        self.counters.bugs += 1
+        self._on_bug(f"unexpected exception while handling {what}; the broker goes on")
+        if self._strict:
+            raise  # noqa: PLE0704
+        return []
+
+
+def _read_on(receive: Callable[..., Any], begun: Sequence[bytes]) -> list[bytes]:
+    """The frames of a message that has more than two. Over a limit it is still read to its end, and then refused."""
+    frames = list(begun)
+    count, size = len(frames), sum(map(len, frames))
+    has_more = True
+    while has_more:
+        frame = receive(NOBLOCK, False)
+        has_more = frame.more
+        count += 1
+        size += len(frame)
+        if count <= limits.FRAMES_MAX and size <= limits.MESSAGE_BYTES_MAX:
+            frames.append(frame.bytes)
+    if count > limits.FRAMES_MAX:
+        raise ProtocolError(Code.MALFORMED, f"{count} frames; at most {limits.FRAMES_MAX} are allowed")
+    if size > limits.MESSAGE_BYTES_MAX:
+        raise ProtocolError(Code.TOO_LARGE, f"{size:,} bytes; at most {limits.MESSAGE_BYTES_MAX:,} are allowed")
+    return frames

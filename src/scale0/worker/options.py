@@ -1,0 +1,78 @@
+"""What a worker is told, checked once and in words: addresses, identity, capacity, time limits."""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import socket
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from scale0.core.link import LinkSettings
+from scale0.errors import UsageError
+from scale0.protocol import limits
+
+DEFAULT_ADDRESS: Final = "tcp://127.0.0.1:5555"
+ADDRESS_VARIABLE: Final = "SCALE0_BROKER"
+
+
+class WorkerOptions(msgspec.Struct, kw_only=True):
+    """Everything that `Worker` takes, with its default."""
+
+    brokers: list[str]
+    identity: str | None = None
+    capacity: int = 1
+    processes: bool = False
+    heartbeat_interval_s: float = 2.5
+    adapt: bool = True
+    retry_forever: bool = False
+    connect_timeout_s: float = 3.0
+    drain_timeout_s: float = 30.0
+
+    def check(self) -> None:
+        """Raise `UsageError` for what cannot be right."""
+        check_capacity(self.capacity)
+        for name in ("heartbeat_interval_s", "connect_timeout_s", "drain_timeout_s"):
+            seconds = getattr(self, name)
+            if not (isinstance(seconds, int | float) and 0 < seconds < math.inf):
+                raise UsageError(f"{name.removesuffix('_s')} is a number of seconds above 0, not {seconds!r}")
+        self.link_settings([])
+
+    def link_settings(self, services: list[str]) -> LinkSettings:
+        """Settings of a new session. Its nonce is fresh, for a session belongs to one life of a worker."""
+        return LinkSettings(
+            endpoints=self.brokers,
+            identity=self.identity if self.identity is not None else _made_identity(),
+            nonce=os.urandom(limits.NONCE_BYTES),
+            services=services,
+            heartbeat_interval_s=self.heartbeat_interval_s,
+            connect_timeout_s=self.connect_timeout_s,
+            retry_forever=self.retry_forever,
+        )
+
+
+def read_addresses(addresses: Iterable[str | Iterable[str]]) -> list[str]:
+    """Addresses as one string, several, or a list of them; the environment's or the usual one if there is none."""
+    found: list[str] = []
+    for address in addresses:
+        found += [address] if isinstance(address, str) else list(address)
+    if not found:
+        found = [os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS]
+    for address in found:
+        if not isinstance(address, str) or "://" not in address:
+            raise UsageError(f"{address!r} is not an address such as {DEFAULT_ADDRESS}")
+    return found
+
+
+def check_capacity(capacity: int) -> int:
+    if not isinstance(capacity, int) or not 1 <= capacity <= limits.CAPACITY_MAX:
+        raise UsageError(f"capacity is a whole number from 1 to {limits.CAPACITY_MAX:,}, not {capacity!r}")
+    return capacity
+
+
+def _made_identity() -> str:
+    host = socket.gethostname().split(".")[0][:40] or "host"
+    return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"

@@ -1,0 +1,40 @@
+"""Each benchmark runs with tiny sizes, so that none rots between releases. Nothing is measured here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+NAMES = ["core_cost", "routing", "latency", "endtoend", "workers", "idle", "restart"]
+
+
+def smoke(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(BENCHMARKS / "run.py"), "--smoke", "--out", str(out), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_benchmark_runs_and_gives_verdicts(name: str, tmp_path: Path) -> None:
+    done = smoke(tmp_path, name)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (result,) = json.loads((tmp_path / "results.json").read_text())
+    assert result["name"] == name
+    assert result["tables"]
+    assert result["verdicts"]
+    assert "### Verdicts" in (tmp_path / "table.md").read_text()
+
+
+def test_unknown_benchmark_is_refused_with_the_names_there_are(tmp_path: Path) -> None:
+    done = smoke(tmp_path, "speed")
+    assert done.returncode == 2
+    assert "unknown benchmark speed; there are core_cost" in done.stderr
+
+
+def test_load_generator_in_python_does_what_the_compiled_one_does(tmp_path: Path) -> None:
+    done = smoke(tmp_path, "routing", "--no-compiler")
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,1 @@
+"""One suite for the blocking and the asyncio client: what both promise."""

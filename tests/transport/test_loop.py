@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import zmq
+
+from scale0.core.effects import Alarm, Effect, Route, Send
+from scale0.protocol import codec, dialects, limits
+from scale0.protocol.ids import make_id
+from scale0.protocol.messages import Ping, Task
+from scale0.transport.clock import Clock
+from scale0.transport.loop import BATCH_MAX, CALLS_MAX, Loop
+from scale0.transport.sockets import Port, make_context, open_port
+from tests.transport.fakes import FakeCore
+
+LIMIT_S = 20.0
+PING = codec.encode(dialects.CLIENT, Ping(time_us=7))
+TASK = codec.encode(dialects.CLIENT, Task(make_id(b"nonce-00client", 1), "echo", (b"body",), 1000))
+
+
+class Bench:
+    """A loop over a fake core, driven turn by turn, and sockets that talk to it."""
+
+    def __init__(self, strict: bool = True, ports: int = 1, send_max: int = 1000) -> None:
+        self.context = make_context()
+        self.ports: list[Port] = [
+            open_port(self.context, "tcp://127.0.0.1:0", index, send_max) for index in range(ports)
+        ]
+        self.core = FakeCore()
+        self.now = 100.0
+        self.told: list[Effect] = []
+        self.bugs: list[str] = []
+        self.loop = Loop(
+            self.core,
+            self.ports,
+            on_effect=self.told.append,
+            on_bug=self.bugs.append,
+            clock=Clock(monotonic=lambda: self.now, wall=lambda: 1e9 + self.now),
+            strict=strict,
+        )
+        self.loop.turn(0)  # the first tick is due at once
+        self.core.ticks.clear()
+        self.dealers: list[zmq.Socket[bytes]] = []
+
+    def dealer(self, port: int = 0, unread_max: int = 1000) -> zmq.Socket[bytes]:
+        socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+        socket.linger = 0
+        socket.sndhwm = 0
+        socket.rcvhwm = unread_max
+        socket.connect(self.ports[port].endpoint)
+        self.dealers.append(socket)
+        return socket
+
+    def turn_until(self, is_done: Callable[[], object]) -> None:
+        end_s = time.monotonic() + LIMIT_S
+        while not is_done():
+            assert time.monotonic() < end_s, "it never happened"
+            self.loop.turn(0.05)
+
+    def hear(self, dealer: zmq.Socket[bytes]) -> list[bytes]:
+        self.turn_until(lambda: dealer.poll(0))
+        return dealer.recv_multipart()
+
+    def close(self) -> None:
+        for dealer in self.dealers:
+            dealer.close()
+        for port in self.ports:
+            port.close(0)
+        self.loop.close()
+        self.context.term()
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    made = Bench()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def lenient() -> Iterator[Bench]:
+    made = Bench(strict=False)
+    yield made
+    made.close()
+
+
+def test_message_reaches_the_core_and_its_answer_the_sender(bench: Bench) -> None:
+    dealer = bench.dealer()
+    dealer.send_multipart(TASK)
+    assert bench.hear(dealer) == TASK
+    ((route, dialect, message),) = bench.core.received
+    assert route[0] == 0
+    assert dialect is dialects.CLIENT
+    assert isinstance(message, Task)
+    assert message.body == (b"body",)
+    assert (bench.loop.counters.received, bench.loop.counters.sent) == (1, 1)
+
+
+def test_messages_with_any_number_of_frames_never_run_into_one_another(bench: Bench) -> None:
+    dealer = bench.dealer()
+    bodies = [count % (limits.FRAMES_MAX + 4) for count in range(3 * BATCH_MAX)]
+    for count in bodies:
+        dealer.send_multipart([TASK[0], *[b"x"] * count])
+    bench.turn_until(lambda: len(bench.core.received) + len(bench.core.refused) == len(bodies))
+    seen = [len(message.body) for _, _, message in bench.core.received if isinstance(message, Task)]
+    assert seen == [count for count in bodies if count < limits.FRAMES_MAX]
+    assert {error.code for _, _, error in bench.core.refused} == {400}
+    dealer.send_multipart(PING)
+    bench.turn_until(lambda: isinstance(bench.core.received[-1][2], Ping))
+
+
+def test_message_over_the_byte_limit_is_read_to_its_end_and_refused(bench: Bench) -> None:
+    dealer = bench.dealer()
+    dealer.send_multipart([TASK[0], *[bytes(limits.FRAME_BYTES_MAX)] * 2, b"more", b"and more"])
+    dealer.send_multipart(PING)
+    assert bench.hear(dealer) == PING
+    ((_, dialect, error),) = bench.core.refused
+    assert (dialect, error.code) == (dialects.CLIENT, 413)
+
+
+def test_malformed_message_is_reported_with_its_dialect_where_one_is_known(bench: Bench) -> None:
+    dealer = bench.dealer()
+    dealer.send_multipart([b"SC0W01\x08", b"short"])
+    dealer.send_multipart([b"GET / HTTP/1.1"])
+    dealer.send_multipart([b""])
+    bench.turn_until(lambda: len(bench.core.refused) == 3)
+    assert [dialect for _, dialect, _ in bench.core.refused] == [dialects.WORKER, None, None]
+    assert bench.loop.counters.malformed == 3
+
+
+def test_unroutable_send_is_told_to_the_core_and_what_follows_is_sent(bench: Bench) -> None:
+    dealer = bench.dealer()
+    nowhere = Send(Route(b"\x00nobody"), dialects.CLIENT, Ping(time_us=1))
+
+    def answer(route: Route, *said: object) -> list[Effect]:
+        bench.core.after_failure = [Send(route, dialects.CLIENT, Ping(time_us=7))]
+        return [nowhere]
+
+    bench.core.answer = answer
+    dealer.send_multipart(PING)
+    assert bench.hear(dealer) == PING
+    assert bench.core.failed == [(nowhere, "unroutable")]
+    assert bench.loop.counters.unroutable == 1
+
+
+def test_full_pipe_is_told_to_the_core_and_never_leaves_a_message_half_sent() -> None:
+    bench = Bench(send_max=2)
+    try:
+        dealer = bench.dealer(unread_max=1)
+        big = Task(make_id(b"nonce-00client", 1), "echo", (bytes(1_000_000), b"end"), 1000)
+        bench.core.answer = lambda route, dialect, message: [Send(route, dialects.CLIENT, big)]
+        while not bench.core.failed:
+            dealer.send_multipart(PING)
+            bench.loop.turn(0.05)
+        assert bench.core.failed[0][1] == "full"
+        bench.core.answer = lambda route, dialect, message: []
+        for _ in range(bench.loop.counters.sent):
+            frames = bench.hear(dealer)
+            assert (len(frames), frames[-1]) == (3, b"end")
+    finally:
+        bench.close()
+
+
+def test_two_ports_are_told_apart_by_the_routes_first_byte() -> None:
+    bench = Bench(ports=2)
+    try:
+        for port in (0, 1):
+            dealer = bench.dealer(port)
+            dealer.send_multipart(PING)
+            assert bench.hear(dealer) == PING
+        assert [route[0] for route, _, _ in bench.core.received] == [0, 1]
+    finally:
+        bench.close()
+
+
+def test_core_is_ticked_when_its_deadline_has_passed(bench: Bench) -> None:
+    bench.core.deadline_s = bench.now + 0.5
+    bench.loop.turn(0)
+    bench.loop.turn(0)
+    assert bench.core.ticks == []
+    bench.now += 0.5
+    bench.loop.turn(0)
+    assert bench.core.ticks == [(bench.now, 1e9 + bench.now)]
+
+
+def test_core_is_ticked_each_second_even_without_a_deadline(bench: Bench) -> None:
+    for _ in range(3):
+        bench.now += 1.0
+        bench.loop.turn(0)
+    assert len(bench.core.ticks) == 3
+
+
+def test_effects_that_are_no_sends_go_to_the_shell(bench: Bench) -> None:
+    bench.core.at_tick = [Alarm("clock", "it jumped")]
+    bench.now += 1.0
+    bench.loop.turn(0)
+    assert bench.told == [Alarm("clock", "it jumped")]
+
+
+def test_call_from_another_thread_ends_the_wait_and_its_effects_are_carried_out(bench: Bench) -> None:
+    def act() -> list[Effect]:
+        return [Alarm("asked", "from outside")]
+
+    thread = threading.Thread(target=bench.loop.call, args=(act,))
+    thread.start()
+    bench.turn_until(lambda: bench.told)
+    thread.join()
+    assert bench.told == [Alarm("asked", "from outside")]
+
+
+def test_calls_that_wait_are_limited(bench: Bench) -> None:
+    for _ in range(CALLS_MAX):
+        bench.loop.call(list)
+    with pytest.raises(RuntimeError, match="already wait"):
+        bench.loop.call(list)
+
+
+def test_unexpected_exception_is_counted_and_the_loop_goes_on(lenient: Bench) -> None:
+    dealer = lenient.dealer()
+
+    def answer(route: Route, dialect: object, message: object) -> list[Effect]:
+        if isinstance(message, Task):
+            raise ZeroDivisionError
+        return [Send(route, dialects.CLIENT, Ping(time_us=7))]
+
+    lenient.core.answer = answer
+    dealer.send_multipart(TASK)
+    dealer.send_multipart(PING)
+    assert lenient.hear(dealer) == PING
+    assert lenient.loop.counters.bugs == 1
+    assert "a message" in lenient.bugs[0]
+
+
+def test_message_that_cannot_be_encoded_does_not_keep_the_others_from_going(lenient: Bench) -> None:
+    dealer = lenient.dealer()
+    too_much = Ping(time_us=1 << 70)
+    lenient.core.answer = lambda route, *said: [
+        Send(route, dialects.CLIENT, too_much),
+        Send(route, dialects.CLIENT, Ping(time_us=7)),
+    ]
+    dealer.send_multipart(PING)
+    assert lenient.hear(dealer) == PING
+    assert lenient.loop.counters.bugs == 1
+
+
+def test_strict_loop_ends_at_an_unexpected_exception(bench: Bench) -> None:
+    bench.core.answer = lambda route, dialect, message: [Alarm("never", str(1 // 0))]
+    bench.dealer().send_multipart(PING)
+    with pytest.raises(ZeroDivisionError):
+        bench.turn_until(lambda: False)
+
+
+def test_stop_from_another_thread_ends_run(bench: Bench) -> None:
+    bench.now += 10.0
+    thread = threading.Thread(target=bench.loop.run)
+    thread.start()
+    bench.loop.stop()
+    thread.join(LIMIT_S)
+    assert not thread.is_alive()
+
+
+def test_idle_loop_sleeps_instead_of_spinning() -> None:
+    bench = Bench()
+    try:
+        bench.loop = Loop(FakeCore(), bench.ports, on_effect=bench.told.append)
+        bench.loop.turn(0)
+        before_s = time.thread_time()
+        bench.loop.turn(0.3)
+        assert bench.loop.counters.ticks == 1
+        assert time.thread_time() - before_s < 0.1
+    finally:
+        bench.close()
