@@ -45,7 +45,7 @@ enum { CONFIG = 2, CONFIGACK = 3, READYOK = 5, PONG = 7, TASK = 8, TASKREPLY = 9
 enum { R_TASK, R_CLIENT_CONNECT, R_CLIENT_PING, R_READY, R_READY_OTHER, R_WORKER_PING, R_WORKER_CONNECT };
 /* Where the packed fields stand in a header frame; load.py checks them against the codec. */
 enum { AT_ATTEMPT = 7, AT_ID_LENGTH = 10, AT_BEHIND = 18, AT_TASK_ID = 54, AT_REPLY_ID = 55, AT_PING_TIME = 7 };
-enum { RING = 1 << 16, AHEAD = 256, CLIENT = 0x7fffffff };
+enum { RING = 1 << 16, AHEAD = 256, CLIENT = 0x7fffffff, BODY_MAX = 8192 };
 
 typedef struct { unsigned char *bytes; uint32_t length; } Record;
 typedef struct { void *socket; int is_ready; uint64_t ping_at; } Worker;
@@ -56,8 +56,7 @@ static Worker *workers;
 static void *client, *context;
 static int epoll_fd, is_native, is_connected, has_started;
 static int worker_count, serving_count, in_flight, opened, outstanding;
-static unsigned char body[1 << 16], answered[RING];
-static size_t body_bytes;
+static unsigned char answered[RING];
 static uint64_t sequence = 1, oldest = 1, rate, started_us, ping_us;
 /* Workers in the order in which their next PING is due: all have the same interval, so the first is always at the head. */
 static int *ping_line;
@@ -126,8 +125,7 @@ static void send_task(void) {
     put(task->bytes + AT_TASK_ID + task->bytes[AT_ID_LENGTH] - 8, sequence, 8);
     put(task->bytes + AT_BEHIND, sequence - oldest, 4);
     sequence++;
-    zmq_send(client, task->bytes, task->length, SNDMORE | DONTWAIT);
-    zmq_send(client, body, body_bytes, DONTWAIT);
+    zmq_send(client, task->bytes, task->length, DONTWAIT);
 }
 
 static void send_due(void) {
@@ -158,7 +156,8 @@ static void client_read(void) {
         unsigned char *header = zmq_msg_data(&frame);
         size_t size = zmq_msg_size(&frame);
         int command = is_native ? (size > 6 ? header[6] : 0) : TASKREPLY;
-        uint64_t settled = is_native && size > 16 ? get(header + size - 8, 8) : oldest;
+        int is_reply = is_native && command == TASKREPLY && size > AT_REPLY_ID;
+        uint64_t settled = is_reply ? get(header + AT_REPLY_ID + header[AT_ID_LENGTH] - 8, 8) : oldest;
         pass_rest(client, NULL, &frame);
         if (command == TASKREPLY || command == ERROR) {
             page[command == ERROR ? ERRORS : COMPLETED]++;
@@ -176,17 +175,21 @@ static void client_read(void) {
 }
 
 static void reply(Worker *worker, zmq_msg_t *frame) {
-    unsigned char header[AT_REPLY_ID + 256] = {0};
+    unsigned char header[AT_REPLY_ID + 256 + BODY_MAX] = {0};
     unsigned char *task = zmq_msg_data(frame);
     unsigned id_length = task[AT_ID_LENGTH];
+    /* The body stands in the header frame, after id, service and options. */
+    size_t at = AT_TASK_ID + id_length + task[AT_ID_LENGTH + 1] + (size_t)get(task + AT_ID_LENGTH + 2, 2);
+    size_t length = zmq_msg_size(frame) - at;
+    if (length > BODY_MAX) exit(3);
     memcpy(header, task, 6);
     header[6] = TASKREPLY;
     header[AT_ATTEMPT] = task[AT_ATTEMPT];
-    header[9] = 1; /* final */
+    header[9] = 0x81; /* final, with the body inside */
     header[AT_ID_LENGTH] = (unsigned char)id_length;
     memcpy(header + AT_REPLY_ID, task + AT_TASK_ID, id_length);
-    zmq_send(worker->socket, header, AT_REPLY_ID + id_length, (zmq_msg_more(frame) ? SNDMORE : 0) | DONTWAIT);
-    pass_rest(worker->socket, worker->socket, frame);
+    memcpy(header + AT_REPLY_ID + id_length, task + at, length);
+    zmq_send(worker->socket, header, AT_REPLY_ID + id_length + length, DONTWAIT);
 }
 
 static void worker_read(int index) {
@@ -277,12 +280,10 @@ int main(int count, char **arguments) {
     worker_count = atoi(arguments[6]);
     serving_count = atoi(arguments[7]);
     in_flight = atoi(arguments[8]);
-    body_bytes = (size_t)atoi(arguments[9]);
     uint64_t client_ping = 0;
     ping_us = (uint64_t)atoi(arguments[10]) * 1000;
     rate = (uint64_t)atoll(arguments[11]);
-    if (body_bytes > sizeof body || in_flight > RING / 2) return fprintf(stderr, "load: too large\n"), 2;
-    memset(body, 'x', sizeof body);
+    if (in_flight > RING / 2) return fprintf(stderr, "load: too large\n"), 2;
     read_records(arguments[2]);
     workers = calloc((size_t)worker_count + 1, sizeof *workers);
     ping_line = calloc((size_t)worker_count + 1, sizeof *ping_line);

@@ -94,7 +94,7 @@ def _records(load: Load) -> bytes:
     task_id = make_id(id_prefix("bench-client", client_nonce), 0)
     offer, other = ServiceOffer(SERVICE), ServiceOffer(OTHER_SERVICE)
     messages: list[tuple[dialects.Dialect, Message]] = [
-        (dialects.CLIENT, Task(task_id, SERVICE, (), remaining_ms=60_000)),
+        (dialects.CLIENT, Task(task_id, SERVICE, (b"x" * load.body_bytes,), remaining_ms=60_000)),
         (dialects.CLIENT, Connect(identity="bench-client", nonce=client_nonce)),
         (dialects.CLIENT, Ping(0)),
         (dialects.WORKER, _ready(offer, load)),
@@ -118,7 +118,9 @@ def _ready(offer: ServiceOffer, load: Load) -> Ready:
 def _check_layout() -> None:
     """The offsets that `load.c` patches are those of the codec."""
     task_id = TaskId(b"n" * 8 + b"who" + b"s" * 8)
-    task = codec.encode(dialects.CLIENT, Task(task_id, "echo", (), 1, attempt=7, behind=0x01020304))[0]
+    frames = codec.encode(dialects.CLIENT, Task(task_id, "echo", (b"body",), 1, attempt=7, behind=0x01020304))
+    task = frames[0]
     assert (task[7], task[10], task[18:22], task[54 : 54 + 19]) == (7, 19, b"\1\2\3\4", task_id)
+    assert (len(frames), task[9], task[-4:]) == (1, 0x80, b"body"), "a small body stands in the header frame"
     ping = codec.encode(dialects.CLIENT, Ping(0x0102030405060708, oldest_unanswered=9))[0]
     assert (ping[7:15], ping[28:36]) == (bytes(range(1, 9)), (9).to_bytes(8, "big"))

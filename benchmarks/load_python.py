@@ -29,8 +29,7 @@ class Generator:
         self.page = Page(Path(page))
         self.records = _read(Path(records).read_bytes())
         self.is_native = mode == "native"
-        self.worker_count, self.serving, self.in_flight, body_bytes, ping_ms, self.rate = map(int, arguments[5:])
-        self.body = b"x" * body_bytes
+        self.worker_count, self.serving, self.in_flight, _, ping_ms, self.rate = map(int, arguments[5:])
         self.ping_s = ping_ms / 1000
         self.context = zmq.Context()
         self.context.set(zmq.MAX_SOCKETS, self.worker_count + 64)
@@ -105,7 +104,9 @@ class Generator:
         command = frames[0][6] if self.is_native else _TASKREPLY
         if command == _TASKREPLY:
             self.completed += 1
-            self.answered.add(int.from_bytes(frames[0][-8:], "big") if self.is_native else self.oldest)
+            sequence_at = 55 + frames[0][10] - 8
+            number = int.from_bytes(frames[0][sequence_at : sequence_at + 8], "big")
+            self.answered.add(number if self.is_native else self.oldest)
             while self.oldest in self.answered:
                 self.answered.remove(self.oldest)
                 self.oldest += 1
@@ -121,9 +122,9 @@ class Generator:
         command = header[6]
         if command == _TASK_COMMAND:
             id_length = header[10]
-            reply = bytes((_TASKREPLY, header[7], 0, 1, id_length)) + bytes(44) + header[54 : 54 + id_length]
-            socket.send(header[:6] + reply, _SNDMORE)
-            socket.send(frames[1])
+            reply = bytes((_TASKREPLY, header[7], 0, 0x81, id_length)) + bytes(44) + header[54 : 54 + id_length]
+            body_at = 54 + id_length + header[11] + int.from_bytes(header[12:14], "big")
+            socket.send(header[:6] + reply + header[body_at:])
         elif command in (_CONFIG, _CONFIGACK):
             socket.send(self.records[_READY if index < self.serving else _READY_OTHER])
         elif command == _READYOK:
@@ -147,8 +148,7 @@ class Generator:
             number = self.sequence.to_bytes(8, "big")
             self.sequence += 1
             header = template[:18] + behind + template[22:sequence_at] + number + template[sequence_at + 8 :]
-            self.client.send(header, _SNDMORE)
-            self.client.send(self.body)
+            self.client.send(header)
             self.outstanding += 1
 
     def _ping(self) -> None:

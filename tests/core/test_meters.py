@@ -24,7 +24,8 @@ def test_buckets_keep_the_order(a: int, b: int) -> None:
 def test_percentiles_and_errors_come_from_the_last_five_minutes() -> None:
     meter = Meter(0.0)
     for n in range(100):
-        meter.count(n * 0.1, 0.001 if n < 98 else 1.0, is_error=n == 0)
+        meter.note(n * 0.1, 0.001 if n < 98 else 1.0)
+    meter.note_error(9.9)
     p50_us, p99_us = meter.percentiles(10.0, 0.5, 0.99)
     assert p50_us is not None
     assert p99_us is not None
@@ -39,3 +40,15 @@ def test_percentiles_and_errors_come_from_the_last_five_minutes() -> None:
 
 def test_percentile_of_nothing_is_unknown() -> None:
     assert percentile({}, 0.5) is None
+
+
+def test_many_latencies_are_sampled_and_still_counted_in_full() -> None:
+    meter = Meter(0.0)
+    for n in range(10_000):
+        meter.note(1.0, 0.001 * (1 + n % 100))
+    assert meter.rate(10.0) == pytest.approx(1000.0)
+    p50_us, p99_us = meter.percentiles(10.0, 0.5, 0.99)
+    assert p50_us is not None
+    assert p99_us is not None
+    assert 45_000 <= p50_us <= 65_000
+    assert 95_000 <= p99_us <= 125_000

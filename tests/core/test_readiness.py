@@ -6,6 +6,7 @@ import pytest
 
 from scale0.protocol.dialects import WORKER
 from scale0.protocol.messages import (
+    Disconnect,
     ForceNegotiate,
     Ready,
     ReadyOk,
@@ -57,3 +58,13 @@ def test_too_many_services_or_slots_are_refused(desk: Desk) -> None:
 def test_ready_before_connect_is_a_strangers(desk: Desk) -> None:
     sent = desk.say("w", WORKER, Ready(services=[ServiceOffer("greet")]))
     assert isinstance(only(sent, "w"), ForceNegotiate)
+
+
+def test_terms_are_settled_anew_when_a_worker_leaves(desk: Desk) -> None:
+    desk.worker("w1", "greet", idempotent=True, max_attempts=5)
+    careless = desk.worker("w2", "greet", idempotent=False)
+    service = desk.broker.state.services.by_name["greet"]
+    assert service.idempotent is False
+    careless.say(Disconnect())
+    assert (service.idempotent, service.max_attempts) == (True, 5)
+    assert dict(service.terms) == {(True, 5): 1}

@@ -6,7 +6,7 @@ import pytest
 
 from scale0.core.effects import Send
 from scale0.core.settings import ServiceSettings
-from scale0.protocol.messages import Cancel, Disconnect, Error, ReadyOk, ServiceOffer, Status, TaskReply
+from scale0.protocol.messages import Cancel, Disconnect, Error, Flag, ReadyOk, ServiceOffer, Status, TaskReply
 from tests.core.desk import Desk, bodies, codes, only_task, tasks_to
 
 
@@ -340,3 +340,41 @@ def test_lost_worker_tells_cause_in_the_error(desk: Desk) -> None:
     assert isinstance(error, Error)
     assert "w is gone" in error.text
     assert "not declared idempotent" in error.text
+
+
+def test_held_replies_go_out_some_at_a_time_and_in_order(desk: Desk) -> None:
+    worker = desk.worker("w", "greet", capacity=3000)
+    client = desk.client("ada")
+    tasks = [only_task(client.submit("greet", timeout_s=100), "w") for _ in range(1500)]
+    worker.reply(tasks[0], b"0")
+    desk.fail(desk.sends[0], "full")
+    for number, task in enumerate(tasks[1:], 1):
+        worker.reply(task, b"%d" % number)
+    first, second = bodies(client.ping()), bodies(client.ping())
+    assert (len(first), len(second)) == (1000, 500)
+    assert [int(body) for _, body in first + second] == list(range(1500))
+
+
+def test_refusal_that_cannot_be_sent_is_dropped(desk: Desk) -> None:
+    client = desk.client("ada")
+    assert codes(client.submit("nothing")) == [("ada", 404)]
+    desk.fail(desk.sends[0], "full")
+    assert codes(client.ping()) == []
+
+
+def test_worker_without_heartbeat_whose_connection_is_gone_does_not_stay_for_ever(desk: Desk) -> None:
+    worker = desk.worker("w", "greet", heartbeat=False)
+    desk.client("ada").submit("greet", timeout_s=100)
+    desk.fail(desk.sends[0], "unroutable")
+    desk.pass_time(20, steps=5)
+    assert worker.state == "gone"
+
+
+def test_deadline_in_the_queue_of_a_task_that_may_have_run_is_504(desk: Desk) -> None:
+    worker = desk.worker("w", "greet", idempotent=True)
+    client = desk.client("ada")
+    client.submit("greet", timeout_s=2)
+    worker.say(Disconnect())
+    client.submit("greet", timeout_s=2, flags=Flag.RESENT)
+    client.submit("greet", timeout_s=2)
+    assert codes(desk.pass_time(2.1)) == [("ada", 504), ("ada", 504), ("ada", 408)]

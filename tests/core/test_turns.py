@@ -123,3 +123,24 @@ def test_nothing_is_pushed_to_a_req_socket(desk: Desk) -> None:
     sent = desk.pass_time(1.1)
     assert codes(sent) == [("ada", 504)]
     assert [name for name, _ in sent] == ["ada"], f"no CANCEL for {task.id!r}"
+
+
+def test_busy_req_worker_gets_one_pong_an_interval_when_it_falls_idle(desk: Desk) -> None:
+    worker = req_worker(desk)
+    client = desk.client("ada")
+    for _ in range(5):
+        worker.reply(only_task(client.submit("greet"), "rw"))
+    pongs = 0
+    for _ in range(40):
+        sent = desk.pass_time(0.25)
+        if any(isinstance(message, Pong) for name, message in sent if name == "rw"):
+            pongs += 1
+            worker.ping()
+        client.ping()
+    assert pongs <= 6, "ten seconds at one PONG in 0.7 of 2.5 s"
+
+
+def test_refused_ready_answers_a_req_worker_and_gives_it_no_task(desk: Desk) -> None:
+    worker = req_worker(desk)
+    assert codes(worker.ready(capacity=5000)) == [("rw", 400)]
+    assert desk.client("ada").submit("greet") == []

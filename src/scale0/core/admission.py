@@ -14,10 +14,15 @@ from scale0.core.sessions import Session
 from scale0.core.state import State
 from scale0.protocol.codes import Code
 from scale0.protocol.ids import sequence_of
-from scale0.protocol.limits import MESSAGE_BYTES_MAX, REMAINING_MS_MAX, SERVICE_BYTES_MAX
+from scale0.protocol.limits import REMAINING_MS_MAX, SERVICE_BYTES_MAX
 from scale0.protocol.messages import Cancel, Error, Flag, Task
 
 RESENT, PARTLY_ANSWERED = map(int, Flag)  # looking a member up in its Enum costs more than the test
+OUTCOME_UNKNOWN = (
+    "outcome unknown: it was sent before, this broker does not hold it, and it is not repeatable "
+    "(its service is not declared idempotent, or parts of its reply were received)"
+)
+FORGET_AT_ONCE = 64  # outcomes that a TASK acknowledges are forgotten when there are so many; a PING's at once
 
 
 def task(state: State, session: Session, message: Task) -> None:
@@ -28,52 +33,84 @@ def task(state: State, session: Session, message: Task) -> None:
         refuse(state, session, message, Code.MALFORMED, "the id is not of this session: identity, nonce, sequence")
         state.error_clients.blame(session.route, "an id of another session", state.now)
         return
-    oldest = sequence - message.behind
-    if message.behind and oldest > session.floor:
-        state.outcomes.forget_below(session, oldest)
-    if task_id in state.ledger.entries:
-        state.counters["repeated_tasks"] += 1
+    behind = message.behind
+    if behind and sequence - behind > session.floor + FORGET_AT_ONCE:
+        state.outcomes.forget_below(session, sequence - behind)
+    if sequence > session.highest:
+        session.highest = sequence
+    elif _is_known(state, session, message, sequence):
         return
-    if sequence in session.kept:
+    submit(state, session, message, sequence)
+
+
+def _is_known(state: State, session: Session, message: Task, sequence: int) -> bool:
+    """An id that may have been here before: open, settled, or acknowledged. False if it is not held."""
+    if message.id in state.ledger.entries:
+        state.counters["repeated_tasks"] += 1
+    elif sequence in session.kept:
         state.counters["outcomes_repeated"] += 1
         routing.deliver(state, session, session.kept[sequence], message.service)
-        return
-    if sequence < session.floor:
+    elif sequence < session.floor:
         state.counters["tasks_after_acknowledgement"] += 1
-        return
-    submit(state, session, message)
+    else:
+        return False
+    return True
 
 
-def submit(state: State, session: Session, message: Task) -> None:
+def submit(state: State, session: Session, message: Task, sequence: int) -> None:
     """A task that this broker does not know yet, in any dialect."""
     name = message.service
-    if name.startswith(RESERVED) and state.mode != "disabling":
+    service = state.services.by_name.get(name)
+    if service is None and name.startswith(RESERVED) and state.mode != "disabling":
         builtin.serve(state, session, message)
         return
     if state.mode != "active":
         refuse(state, session, message, Code.NOT_ACCEPTING, f"this broker is {state.mode}; ask another, or later")
         return
-    service = state.services.by_name.get(name)
     if service is None:
         service = _unknown(state, session, message)
         if service is None:
             return
-    if message.flags & RESENT and (not service.idempotent or message.flags & PARTLY_ANSWERED):
-        why = f"{name} is not idempotent" if not service.idempotent else "parts of its reply were received"
-        text = f"outcome unknown: it was sent before, this broker does not hold it, and {why}"
-        refuse(state, session, message, Code.WORKER_LOST, text)
+    if message.flags & RESENT and not _may_repeat(state, service, message):
+        refuse(state, session, message, Code.WORKER_LOST, OUTCOME_UNKNOWN)
         return
     body = message.body
     size = len(body[0]) if len(body) == 1 else sum(map(len, body))
-    over = _over_limit(state, session, service, size)
-    if over is not None:
-        code, text = over
-        refuse(state, session, message, code, text)
+    # Rule 33: every queue has a maximum in messages and in bytes, and says so when it is full.
+    limits, ledger = state.limits, state.ledger
+    if (
+        len(ledger.entries) >= limits.accepted
+        or ledger.bytes + size > limits.accepted_bytes
+        or session.open_tasks >= limits.accepted_per_client
+        or (not service.lru and service.queue.is_over(limits.queued_per_service, limits.queued_bytes_per_service, size))
+    ):
+        refuse(state, session, message, Code.OVER_LIMIT, _which_limit(state, session, service, size))
         return
     now = state.now
     remaining_ms = message.remaining_ms
     timeout_s = service.timeout_s if not remaining_ms else min(remaining_ms, REMAINING_MS_MAX) / 1000
-    routing.offer(state, Entry(message.id, message, session, service, size, now, now + timeout_s))
+    if timeout_s > session.longest_timeout_s:
+        session.longest_timeout_s = timeout_s
+    routing.offer(state, Entry(message.id, sequence, message, session, service, size, now, now + timeout_s))
+
+
+def _may_repeat(state: State, service: Service, message: Task) -> bool:
+    """Whether a task that may have run before may run again.
+
+    Soon after the broker's start its workers may not have said yet that it may: then it waits for their word, and
+    `judge_resent` has the last one.
+    """
+    if message.flags & PARTLY_ANSWERED:
+        return False
+    return service.idempotent or (not service.has_terms and state.is_settling)
+
+
+def judge_resent(state: State, service: Service) -> None:
+    """The first worker of this service has said what its tasks are: those that must not run again end here."""
+    if not service.idempotent:
+        for entry in service.queue.entries():
+            if entry.task.flags & RESENT:
+                routing.settle_error(state, entry, Code.WORKER_LOST, OUTCOME_UNKNOWN)
 
 
 def cancel(state: State, session: Session, message: Cancel) -> None:
@@ -98,7 +135,9 @@ def end_settling(state: State) -> None:
     unknown = [service for service in state.services.by_name.values() if not service.is_announced]
     for service in unknown:
         for entry in service.queue.entries():
-            if not entry.client.dialect.majordomo:
+            if entry.task.flags & RESENT:
+                routing.settle_error(state, entry, Code.WORKER_LOST, OUTCOME_UNKNOWN)
+            elif not entry.client.dialect.majordomo:
                 routing.settle_error(state, entry, Code.UNKNOWN_SERVICE, _nobody_announced(state, service.name))
 
 
@@ -143,17 +182,10 @@ def _nobody_announced(state: State, name: str) -> str:
     return f"no worker has announced {name}{hint}"
 
 
-def _over_limit(state: State, session: Session, service: Service, size: int) -> tuple[Code, str] | None:
-    """Rule 33: every queue has a maximum in messages and in bytes, and says so when it is full."""
-    limits = state.limits
-    ledger = state.ledger
-    queue = service.queue
-    if size > MESSAGE_BYTES_MAX:
-        return Code.TOO_LARGE, f"the body has {size:,} bytes; at most {MESSAGE_BYTES_MAX:,} are allowed"
-    if queue.count >= limits.queued_per_service or queue.bytes + size > limits.queued_bytes_per_service:
-        return Code.OVER_LIMIT, f"{queue.count:,} tasks ({queue.bytes:,} bytes) wait for {service.name}: the limit"
+def _which_limit(state: State, session: Session, service: Service, size: int) -> str:
+    limits, ledger, queue = state.limits, state.ledger, service.queue
+    if queue.is_over(limits.queued_per_service, limits.queued_bytes_per_service, size):
+        return f"{queue.count:,} tasks ({queue.bytes:,} bytes) wait for {service.name}: the limit"
     if len(ledger.entries) >= limits.accepted or ledger.bytes + size > limits.accepted_bytes:
-        return Code.OVER_LIMIT, f"this broker holds {len(ledger.entries):,} tasks ({ledger.bytes:,} bytes): the limit"
-    if session.open_tasks >= limits.accepted_per_client:
-        return Code.OVER_LIMIT, f"this client has {session.open_tasks:,} open tasks: the limit"
-    return None
+        return f"this broker holds {len(ledger.entries):,} tasks ({ledger.bytes:,} bytes): the limit"
+    return f"this client has {session.open_tasks:,} open tasks: the limit"

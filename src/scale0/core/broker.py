@@ -38,6 +38,7 @@ from scale0.protocol.dialects import (
     Dialect,
     Role,
 )
+from scale0.protocol.ids import sequence_of
 from scale0.protocol.majordomo import MdpHeartbeat, MdpMessage, MdpTask
 from scale0.protocol.messages import (
     Cancel,
@@ -97,24 +98,24 @@ class Broker:
         self, settings: BrokerSettings, *, now: float, wall_s: float, epoch: int = 1, state: str = "active"
     ) -> None:
         self.state = State(settings, now, wall_s, epoch, state)
+        self._by_route = self.state.sessions.by_route
+        self._penalties = self.state.error_clients.records
 
     # --- the verbs ------------------------------------------------------------------------------------------------
 
     def receive(self, route: Route, dialect: Dialect, message: AnyMessage, now: float) -> list[Effect]:
         state = self.state
         state.now = now
-        if state.error_clients.records and state.error_clients.ignores(route, now):
+        if self._penalties and state.error_clients.ignores(route, now):
             return []
-        session = state.sessions.by_route.get(route)
-        handler = None
-        if session is not None and session.dialect is dialect and state.mode != "disabled":
-            handler = _HANDLERS[dialect].get(type(message))
-        if handler is not None and session is not None:
+        session = self._by_route.get(route)
+        handler = _HANDLERS[dialect].get(type(message))
+        if handler and session and session.dialect is dialect and state.mode != "disabled":
             session.last_seen_s = now
             if session.is_absent:
                 connections.heard_again(state, session)
             if dialect.is_req:
-                turns.open_turn(session, message)
+                turns.open_turn(state, session, message)
             handler(state, session, message)
         else:
             self._receive_other(route, dialect, message, session)
@@ -174,7 +175,7 @@ class Broker:
         if state.mode == "disabled":
             return math.inf
         return min(
-            state.ledger.deadlines.next_s(),
+            state.ledger.next_s(),
             state.sessions.liveness.next_s(),
             state.turns.next_s(),
             state.majordomo_beats.next_s(),
@@ -271,9 +272,11 @@ class Broker:
                 entry = state.ledger.entries.get(task_id)
                 if release(worker, task_id, attempt) and entry is not None and entry.worker is worker:
                     routing.take_back(state, entry)
-        elif isinstance(message, TaskReply | Error) and message.id and not session.dialect.is_req:
+        elif isinstance(message, TaskReply | Error) and message.id and session.dialect is CLIENT:
             session.is_absent = True
-            routing.hold_back(state, session, message)
+            # A refusal is no outcome: by the time it could be sent again its task may have been accepted.
+            if isinstance(message, TaskReply) or sequence_of(message.id) in session.kept:
+                routing.hold_back(state, session, message)
 
     def _look_at_clock(self, offset_s: float) -> None:
         """Rule 19: if the broker's own clock jumped, it raises an alarm and disconnects nobody."""

@@ -6,7 +6,7 @@ interval, and that never counts as misbehaviour (rule 4): after a broker's resta
 
 from __future__ import annotations
 
-from scale0.core import routing
+from scale0.core import routing, turns
 from scale0.core.effects import Route, Send
 from scale0.core.sessions import Session
 from scale0.core.state import State
@@ -20,6 +20,8 @@ from scale0.protocol.messages import (
     ForceNegotiate,
     TaskId,
 )
+
+HELD_AT_ONCE = 1000  # held messages that go out each time an absent client is heard
 
 # --- beginning --------------------------------------------------------------------------------------------------
 
@@ -38,7 +40,7 @@ def connect(state: State, route: Route, dialect: Dialect, message: Connect) -> N
     begin = _begin if known is None else _renew
     session = begin(state, route, dialect, message)
     session.config_version = message.config_version
-    session.turn = None
+    turns.end_turn(state, session)
     state.post(route, session, state.config.answer(session, message.config_version))
     deliver_held(state, session)
 
@@ -144,8 +146,12 @@ def deliver_held(state: State, session: Session) -> None:
     held = session.undelivered
     session.undelivered = []
     session.undelivered_bytes = 0
-    for message in held:
+    for message in held[:HELD_AT_ONCE]:
         state.post(session.route, session, message)
+    if len(held) > HELD_AT_ONCE:  # more at once would only fill its pipe: the rest when it is heard again
+        session.is_absent = True
+        for message in held[HELD_AT_ONCE:]:
+            routing.hold_back(state, session, message)
 
 
 def heard_again(state: State, session: Session) -> None:
@@ -166,6 +172,7 @@ def close(state: State, session: Session, why: str, *, is_heard: bool = False) -
     """The session ends. A worker's tasks are lost with it; a client's are settled, which it hears if it is there."""
     state.counters["sessions_closed"] += 1
     state.sessions.close(session)
+    turns.end_turn(state, session)
     worker = session.worker
     if worker is not None:
         lose_worker(state, worker, why)

@@ -6,6 +6,8 @@ accepted = replied + errored + queued + in flight (I11), because entries come in
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from scale0.core.services import Service
@@ -15,12 +17,14 @@ from scale0.core.workers import Worker
 from scale0.protocol.messages import Task, TaskId
 
 DEADLINE_RESOLUTION_S = 0.02
+YOUNG_S = 0.1
 
 
 class Entry(msgspec.Struct, eq=False, gc=False):
     """One accepted task."""
 
     id: TaskId
+    sequence: int  # of its id
     task: Task
     client: Session
     service: Service
@@ -31,23 +35,28 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     is_queued: bool = False
     worker: Worker | None = None
     attempt: int = 0  # dispatches that count
-    dispatched_s: float = 0.0
     parts: int = 0  # partial replies that went to the client
     is_cancelled: bool = False
     joined: list[bytes] = []  # bodies of partial replies, for a client that takes only one answer
 
 
 class Ledger:
-    """Accepted tasks by id, with their deadlines."""
+    """Accepted tasks by id, with their deadlines.
+
+    Nearly every task is settled within milliseconds. So a task is young at first, and its deadline is filed only if it
+    is still open when it is no longer young: most deadlines are never filed at all.
+    """
 
     def __init__(self) -> None:
         self.entries: dict[TaskId, Entry] = {}
-        self.deadlines: Timetable[TaskId, Entry] = Timetable(DEADLINE_RESOLUTION_S)
         self.bytes = 0
         self.queued = 0
         self.accepted = 0
         self.replied = 0
         self.errored = 0
+        self._deadlines: Timetable[TaskId, Entry] = Timetable(DEADLINE_RESOLUTION_S)
+        self._young: list[Entry] = []
+        self._young_until_s = math.inf
 
     @property
     def in_flight(self) -> int:
@@ -55,19 +64,22 @@ class Ledger:
 
     def accept(self, entry: Entry) -> None:
         self.entries[entry.id] = entry
-        entry.bucket = self.deadlines.add(entry.id, entry, entry.deadline_s)
         self.bytes += entry.size
         self.accepted += 1
-        client = entry.client
-        client.open_tasks += 1
-        if entry.deadline_s > client.latest_deadline_s:
-            client.latest_deadline_s = entry.deadline_s
+        entry.client.open_tasks += 1
+        if entry.deadline_s - entry.accepted_s <= YOUNG_S:
+            entry.bucket = self._deadlines.add(entry.id, entry, entry.deadline_s)
+        else:
+            if not self._young:
+                self._young_until_s = entry.accepted_s + YOUNG_S
+            self._young.append(entry)
 
     def settle(self, entry: Entry, is_error: bool) -> None:
         """The entry's outcome is known: nothing that comes later for it counts."""
         del self.entries[entry.id]
         if entry.bucket:
-            self.deadlines.remove(entry.id, entry.bucket)
+            self._deadlines.remove(entry.id, entry.bucket)
+            entry.bucket = 0
         self.bytes -= entry.size
         entry.client.open_tasks -= 1
         if is_error:
@@ -77,7 +89,21 @@ class Ledger:
 
     def overdue(self, now: float) -> list[Entry]:
         """Entries whose deadline has passed; the caller settles each."""
-        due = self.deadlines.due(now)
+        if now >= self._young_until_s:
+            self._file_young()
+        due = self._deadlines.due(now)
         for entry in due:
             entry.bucket = 0
         return due
+
+    def next_s(self) -> float:
+        """When `overdue` may have something, at the earliest."""
+        return min(self._young_until_s, self._deadlines.next_s())
+
+    def _file_young(self) -> None:
+        entries = self.entries
+        for entry in self._young:
+            if entries.get(entry.id) is entry:
+                entry.bucket = self._deadlines.add(entry.id, entry, entry.deadline_s)
+        self._young.clear()
+        self._young_until_s = math.inf

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from scale0.core import connections, readiness, routing, turns
 from scale0.core.config import PUSHES_PER_TICK
+from scale0.core.effects import Send
 from scale0.core.sessions import Session
 from scale0.core.settings import BrokerSettings
 from scale0.core.state import State
@@ -35,9 +36,13 @@ def ping(state: State, session: Session, message: Ping) -> None:
     if session.dialect.is_req and worker is not None:
         turns.hold(state, session)
     else:
+        session.turn = None
         pong = Pong(state.wall_us(), message.time_us, state.config.packed_version, state.epoch)
-        state.post(session.route, session, pong)
-    _check_version(state, session, message.config_version)
+        state.effects.append(Send(session.route, session.dialect, pong))
+    if message.config_version != state.config.packed_version:
+        _check_version(state, session, message.config_version)
+    elif session.config_version != message.config_version:
+        session.config_version = message.config_version
 
 
 def _hear_worker(state: State, session: Session, worker: Worker) -> None:
@@ -60,7 +65,7 @@ def _hear_worker(state: State, session: Session, worker: Worker) -> None:
 def _is_clock_off(state: State, session: Session, message: Ping) -> bool:
     """Rule 19: three measurements in a row beyond max_clock_skew, and the session ends with 498, both clocks named."""
     session.offset_us = message.offset_us
-    if not _is_beyond(state, message):
+    if abs(message.offset_us) <= state.settings.max_clock_skew_s * 1e6 or not _is_beyond(state, message):
         session.skewed = 0
         return False
     session.skewed += 1
@@ -108,7 +113,7 @@ def _check_version(state: State, session: Session, named: bytes) -> None:
     """Rule 24: 426 answers only PING and READY, once per session and version, two intervals after the push."""
     current = state.config.packed_version
     session.config_version = named
-    if named == current or session.warned_version == current or session.dialect.is_req:
+    if session.warned_version == current or session.dialect.is_req:
         return
     if not any(named) or state.now - max(session.config_pushed_s, session.connected_s) < 2 * session.interval_s:
         return
@@ -163,7 +168,7 @@ def look_at_silent(state: State) -> None:
 def _may_be_silent(session: Session) -> bool:
     """Rule 18: a worker that agreed to no heartbeat, and a Majordomo or REQ worker while it holds a task."""
     worker = session.worker
-    if worker is None:
+    if worker is None or session.is_absent:  # whose connection is gone will not speak again
         return False
     if session.dialect.majordomo or session.dialect.is_req:
         return bool(worker.slots)
@@ -172,7 +177,7 @@ def _may_be_silent(session: Session) -> bool:
 
 def _look_at_silent_client(state: State, session: Session) -> None:
     """Rule 2: replies for an absent client wait until their deadline; then nothing is left to keep it for."""
-    until_s = session.latest_deadline_s + state.settings.grace_s if session.open_tasks or session.kept else 0.0
+    until_s = session.last_seen_s + session.longest_timeout_s + state.settings.grace_s if session.kept else 0.0
     if session.open_tasks or state.now < until_s:
         if session.dialect.is_native and not session.dialect.is_req:
             connections.set_absent(state, session)

@@ -62,7 +62,7 @@ def request(state: State, session: Session, message: MdpRequest) -> None:
     session.made += 1
     task_id = make_id(session.prefix, session.made)
     task = Task(task_id, message.service, message.body, 0, 1, PRIORITY_NORMAL, 0, 0)
-    admission.submit(state, session, task)
+    admission.submit(state, session, task, session.made)
 
 
 def ready(state: State, route: Route, dialect: Dialect, session: Session | None, message: MdpReady) -> None:

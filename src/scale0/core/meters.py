@@ -10,6 +10,8 @@ import msgspec
 
 SLOT_S = 30.0
 SLOTS = 10
+NOTED_MAX = 1024
+SAMPLED = 8
 
 
 class Slot(msgspec.Struct):
@@ -20,56 +22,69 @@ class Slot(msgspec.Struct):
 
 
 class Meter:
-    """Counts of one service, over the last five minutes."""
+    """Counts of one service, over the last five minutes.
 
-    __slots__ = ("_ends_s", "_slots", "_started_s")
+    Latencies are noted as they come and looked at later. When there are many, every eighth is looked at and counts for
+    eight: the percentiles stay good, and the broker's hot path pays for one `append`.
+    """
+
+    __slots__ = ("_slots", "ends_s", "noted")
 
     def __init__(self, now: float) -> None:
         self._slots: list[Slot] = [Slot(now)]
-        self._ends_s = now + SLOT_S
-        self._started_s = now
+        self.ends_s = now + SLOT_S
+        self.noted: list[float] = []
 
-    def count(self, now: float, latency_s: float, is_error: bool) -> None:
-        if now >= self._ends_s:
-            self._turn(now)
-        slot = self._slots[-1]
-        slot.settled += 1
-        if is_error:
-            slot.errors += 1
-        latencies = slot.latencies
-        bucket = bucket_of(int(latency_s * 1e6))
-        latencies[bucket] = latencies.get(bucket, 0) + 1
+    def note(self, now: float, latency_s: float) -> None:
+        """One more task was settled."""
+        noted = self.noted
+        noted.append(latency_s)
+        if len(noted) >= NOTED_MAX or now >= self.ends_s:
+            self._look(now)
+
+    def note_error(self, now: float) -> None:
+        """It was settled by an error, or by a reply that says that the handler failed."""
+        self._look(now)
+        self._slots[-1].errors += 1
 
     def rate(self, now: float) -> float:
         """Settled tasks a second, over the last 30 to 60 s."""
-        self._turn_if_due(now)
+        self._look(now)
         recent = self._slots[-2:]
         covered_s = now - recent[0].starts_s
         return sum(slot.settled for slot in recent) / covered_s if covered_s > 0 else 0.0
 
     def errors(self, now: float) -> int:
-        self._turn_if_due(now)
+        self._look(now)
         return sum(slot.errors for slot in self._slots)
 
     def percentiles(self, now: float, *shares: float) -> list[int | None]:
         """Latencies in µs below which each share of the tasks fell; None without tasks."""
-        self._turn_if_due(now)
+        self._look(now)
         merged: dict[int, int] = {}
         for slot in self._slots:
             for bucket, count in slot.latencies.items():
                 merged[bucket] = merged.get(bucket, 0) + count
         return [percentile(merged, share) for share in shares]
 
-    def _turn_if_due(self, now: float) -> None:
-        if now >= self._ends_s:
+    def _look(self, now: float) -> None:
+        """Count what was noted, and begin a new slot when its time has come."""
+        if self.noted:
+            slot, weight = self._slots[-1], SAMPLED if len(self.noted) >= NOTED_MAX else 1
+            slot.settled += len(self.noted)
+            for latency_s in self.noted[::weight]:
+                bucket = bucket_of(int(latency_s * 1e6))
+                slot.latencies[bucket] = slot.latencies.get(bucket, 0) + weight
+            self.noted.clear()
+        if now >= self.ends_s:
             self._turn(now)
 
     def _turn(self, now: float) -> None:
-        missed = int((now - self._ends_s) // SLOT_S)
-        starts_s = self._ends_s + missed * SLOT_S
+        missed = int((now - self.ends_s) // SLOT_S)
+        starts_s = self.ends_s + missed * SLOT_S
         self._slots = [slot for slot in self._slots if slot.starts_s > starts_s - SLOT_S * SLOTS]
         self._slots.append(Slot(starts_s))
-        self._ends_s = starts_s + SLOT_S
+        self.ends_s = starts_s + SLOT_S
 
 
 def bucket_of(latency_us: int) -> int:

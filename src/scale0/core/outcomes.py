@@ -15,21 +15,23 @@ from scale0.core.sessions import Session
 from scale0.core.settings import Limits
 from scale0.protocol.messages import Error, Task, TaskReply
 
-OVERHEAD_BYTES = 256  # what an outcome takes beside its body
+SMALL_BYTES = 4096  # smaller outcomes are limited by their number alone
 
 
 class Outcomes:
-    """Outcomes of all clients; each stands in its session's `kept`."""
+    """Outcomes of all clients; each stands in its session's `kept`, and large ones are weighed in `heavy` too."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.count = 0
-        self.bytes = 0
+        self.bytes = 0  # of the large ones
 
-    def keep(self, session: Session, sequence: int, outcome: TaskReply | Error) -> None:
+    def keep(self, session: Session, sequence: int, outcome: TaskReply | Error, size: int = 0) -> None:
         session.kept[sequence] = outcome
         self.count += 1
-        self.bytes += size_of(outcome)
+        if size > SMALL_BYTES:
+            session.heavy[sequence] = size
+            self.bytes += size
         if self.count > self.limits.outcomes or self.bytes > self.limits.outcomes_bytes:
             self._evict(session)
 
@@ -39,11 +41,14 @@ class Outcomes:
         floor = session.floor
         session.floor = oldest
         # A client may skip far ahead: then what is kept is the shorter list to look through.
-        for sequence in range(floor, oldest) if oldest - floor <= len(kept) else sorted(kept):
-            outcome = kept.pop(sequence, None) if sequence < oldest else None
-            if outcome is not None:
-                self.count -= 1
-                self.bytes -= size_of(outcome)
+        known = range(floor, oldest) if oldest - floor <= len(kept) else sorted(kept)
+        before = len(kept)
+        for sequence in known:
+            if sequence < oldest:
+                kept.pop(sequence, None)
+        self.count -= before - len(kept)
+        if session.heavy:
+            self._lighten(session)
 
     def forget_all(self, session: Session) -> None:
         self._drop(session, len(session.kept))
@@ -55,16 +60,14 @@ class Outcomes:
 
     def _drop(self, session: Session, count: int) -> None:
         for sequence in list(islice(session.kept, count)):
+            del session.kept[sequence]
             self.count -= 1
-            self.bytes -= size_of(session.kept.pop(sequence))
+        self._lighten(session)
 
-
-def size_of(outcome: TaskReply | Error) -> int:
-    """What an outcome takes, about."""
-    if type(outcome) is TaskReply:
-        body = outcome.body
-        return OVERHEAD_BYTES + (len(body[0]) if len(body) == 1 else sum(map(len, body)))
-    return OVERHEAD_BYTES
+    def _lighten(self, session: Session) -> None:
+        """What is no longer kept weighs nothing."""
+        for sequence in [sequence for sequence in session.heavy if sequence not in session.kept]:
+            self.bytes -= session.heavy.pop(sequence)
 
 
 class DeadLetter(msgspec.Struct):

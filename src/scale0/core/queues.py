@@ -29,9 +29,13 @@ class Queue:
     def __init__(self, ageing_s: float) -> None:
         self._ageing_s = ageing_s
         self._levels: list[Turns] = [OrderedDict() for _ in range(PRIORITIES)]
-        self._levels_down = tuple(reversed(tuple(enumerate(self._levels))))
+        self._levels_down = tuple(reversed(self._levels))
         self.count = 0
         self.bytes = 0
+
+    def is_over(self, count_max: int, bytes_max: int, more_bytes: int) -> bool:
+        """Whether one more task of so many bytes is too much."""
+        return self.count >= count_max or self.bytes + more_bytes > bytes_max
 
     def put(self, entry: Entry) -> None:
         """To the end of its client's line."""
@@ -50,17 +54,20 @@ class Queue:
         turns[entry.client].move_to_end(entry.id, last=False)
         turns.move_to_end(entry.client, last=False)
 
-    def head(self, now: float) -> tuple[int, float, Entry] | None:
-        """Who is next: (rank, waiting since, entry); the higher rank goes first, then the longer wait."""
-        best: tuple[int, float, Entry] | None = None
-        for level, turns in self._levels_down:
+    def head(self, now: float) -> Entry | None:
+        """Who is next: the highest rank goes first, then the longest wait."""
+        found: Entry | None = None
+        for turns in self._levels_down:
             if turns:
                 entry = next(iter(next(iter(turns.values())).values()))
-                since_s = entry.accepted_s
-                rank = level + int((now - since_s) / self._ageing_s)
-                if best is None or rank > best[0] or (rank == best[0] and since_s < best[1]):
-                    best = (rank, since_s, entry)
-        return best
+                if found is None or self.rank(entry, now) > self.rank(found, now):
+                    found = entry
+        return found
+
+    def rank(self, entry: Entry, now: float) -> tuple[int, float]:
+        """Its priority, one more for each `ageing_s` that it has waited, and its time of waiting."""
+        waited_s = now - entry.accepted_s
+        return entry.task.priority + int(waited_s / self._ageing_s), waited_s
 
     def take(self, entry: Entry) -> None:
         """Take the head out; the turn passes to the next client."""

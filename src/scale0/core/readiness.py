@@ -6,12 +6,12 @@ the worker still holds (rule 9); a capacity of 0 is the first step of leaving (r
 
 from __future__ import annotations
 
-from scale0.core import routing, turns
+from scale0.core import admission, routing, turns
 from scale0.core.connections import reconcile
 from scale0.core.services import why_unfit
 from scale0.core.sessions import Session
 from scale0.core.state import State
-from scale0.core.workers import Worker, assign
+from scale0.core.workers import Worker, assign, delist
 from scale0.protocol import limits
 from scale0.protocol.codes import Code
 from scale0.protocol.messages import Ready, ReadyOk, ServiceOffer
@@ -23,6 +23,7 @@ def ready(state: State, session: Session, message: Ready) -> None:
     assert worker is not None, "a worker's session has a worker"
     if len(message.services) > limits.SERVICES_PER_WORKER_MAX or not 0 <= message.capacity <= limits.CAPACITY_MAX:
         text = f"at most {limits.SERVICES_PER_WORKER_MAX} services and a capacity of 0 to {limits.CAPACITY_MAX}"
+        delist(worker)
         state.refuse(session, Code.MALFORMED, text)
         return
     offers, refused = sort_offers(state, message.services)
@@ -83,4 +84,7 @@ def change_services(state: State, worker: Worker, offers: dict[str, ServiceOffer
         service.is_announced = True
     assign(worker, services, offers)
     for service in {service.name: service for service in (*before, *services)}.values():
+        had_terms = service.has_terms
         state.services.settle_terms(service)
+        if not had_terms and service.queue.count:
+            admission.judge_resent(state, service)

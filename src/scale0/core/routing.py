@@ -16,11 +16,11 @@ from scale0.core.state import State
 from scale0.core.workers import Worker, delist, enlist, release
 from scale0.protocol.codes import Code
 from scale0.protocol.dialects import CLIENT, WORKER
-from scale0.protocol.ids import sequence_of
 from scale0.protocol.majordomo import MdpResult, MdpTask
-from scale0.protocol.messages import Cancel, Error, Status, Task, TaskId, TaskReply
+from scale0.protocol.messages import Cancel, Error, Flag, Status, Task, TaskId, TaskReply
 
 DISPATCHING = ("active", "draining")  # I7: a disabled broker dispatches nothing; a draining one finishes what it holds
+RESENT = int(Flag.RESENT)
 OK, FAILED, RETURNED = map(int, Status)  # looking a member up in its Enum costs more than the comparison
 
 # --- in ---------------------------------------------------------------------------------------------------------
@@ -47,7 +47,8 @@ def feed(state: State, worker: Worker) -> None:
         delist(worker)
         return
     while len(worker.slots) < worker.capacity:
-        entry = _next_for(state, worker)
+        services = worker.services
+        entry = services[0].queue.head(state.now) if len(services) == 1 else _next_for(state, worker)
         if entry is None:
             enlist(worker)
             return
@@ -61,14 +62,10 @@ def feed(state: State, worker: Worker) -> None:
 
 def _next_for(state: State, worker: Worker) -> Entry | None:
     """Of its services, the highest priority, then the longest-waiting head."""
-    best: tuple[int, float, Entry] | None = None
-    for service in worker.services:
-        queue = service.queue
-        if queue.count:
-            head = queue.head(state.now)
-            if best is None or (head is not None and (head[0], -head[1]) > (best[0], -best[1])):
-                best = head
-    return best[2] if best else None
+    now = state.now
+    heads = [(service.queue, service.queue.head(now)) for service in worker.services if service.queue.count]
+    ranked = [(queue.rank(head, now), head) for queue, head in heads if head is not None]
+    return max(ranked, key=lambda candidate: candidate[0])[1] if ranked else None
 
 
 def dispatch(state: State, entry: Entry, worker: Worker) -> None:
@@ -77,7 +74,6 @@ def dispatch(state: State, entry: Entry, worker: Worker) -> None:
     task = entry.task
     attempt = entry.attempt = entry.attempt + 1
     entry.worker = worker
-    entry.dispatched_s = now
     slots = worker.slots
     slots[entry.id] = attempt
     worker.dispatched += 1
@@ -174,15 +170,18 @@ def settle_reply(state: State, entry: Entry, message: TaskReply) -> None:
     if entry.joined:
         message = _joined(entry, message)
     service = entry.service
-    service.meter.count(now, now - entry.accepted_s, message.status != OK)
+    service.meter.note(now, now - entry.accepted_s)
+    if message.status != OK:
+        service.meter.note_error(now)
     client = entry.client
-    if client.dialect is CLIENT and not client.is_absent:  # nearly always
-        state.outcomes.keep(client, int.from_bytes(entry.id[-8:], "big"), message)
-        state.effects.append(Send(client.route, CLIENT, message))
-        return
+    body = message.body
+    size = len(body[0]) if len(body) == 1 else sum(map(len, body))
     if not client.dialect.majordomo:
-        state.outcomes.keep(client, sequence_of(entry.id), message)
-    deliver(state, client, message, service.name)
+        state.outcomes.keep(client, entry.sequence, message, size)
+    if client.dialect is CLIENT and not client.is_absent:  # nearly always
+        state.effects.append(Send(client.route, CLIENT, message))
+    else:
+        deliver(state, client, message, service.name)
 
 
 def settle_error(state: State, entry: Entry, code: Code, text: str) -> None:
@@ -193,13 +192,14 @@ def settle_error(state: State, entry: Entry, code: Code, text: str) -> None:
         state.ledger.queued -= 1
     state.ledger.settle(entry, True)
     state.counters[f"error_{int(code)}"] += 1
-    entry.service.meter.count(state.now, state.now - entry.accepted_s, True)
+    entry.service.meter.note(state.now, state.now - entry.accepted_s)
+    entry.service.meter.note_error(state.now)
     if code == Code.WORKER_LOST:
         _bury(state, entry, code, text)
     client = entry.client
     error = Error(code=int(code), text=text, id=entry.id)
     if not client.dialect.majordomo:
-        state.outcomes.keep(client, sequence_of(entry.id), error)
+        state.outcomes.keep(client, entry.sequence, error)
     deliver(state, client, error, entry.service.name)
     state.services.forget_if_idle(entry.service)
 
@@ -302,10 +302,12 @@ def expire(state: State, entry: Entry) -> None:
     worker = entry.worker
     if worker is None:
         waited_s = state.now - entry.accepted_s
-        text = (
-            f"no worker of {entry.service.name} was free within {waited_s:.3g} s ({len(entry.service.workers)} known)"
-        )
-        settle_error(state, entry, Code.DEADLINE_IN_QUEUE, text)
+        known = len(entry.service.workers)
+        text = f"no worker of {entry.service.name} was free within {waited_s:.3g} s ({known} known)"
+        if entry.attempt or entry.task.flags & RESENT:  # 408 would say that it never ran
+            settle_error(state, entry, Code.DEADLINE_IN_FLIGHT, f"{text}; it may have run before")
+        else:
+            settle_error(state, entry, Code.DEADLINE_IN_QUEUE, text)
         return
     _strand(state, entry)
     text = f"{worker.session.identity} did not reply by the deadline (attempt {entry.attempt})"

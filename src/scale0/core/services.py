@@ -6,12 +6,11 @@ tasks then wait until their deadlines (rule 16). A name that nobody announced is
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Container
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from scale0.core.meters import Meter
 from scale0.core.queues import Queue
@@ -26,7 +25,8 @@ RESERVED = ("scale0.", "mmi.")
 NEAR_NAMES_AMONG = 200
 
 
-class Service(msgspec.Struct, eq=False, kw_only=True):
+@dataclass(slots=True, eq=False, kw_only=True)
+class Service:
     """One service."""
 
     name: str
@@ -34,7 +34,9 @@ class Service(msgspec.Struct, eq=False, kw_only=True):
     queue: Queue
     meter: Meter
     lru: OrderedDict[Worker, None]
-    workers: dict[Worker, ServiceOffer] = {}
+    workers: dict[Worker, ServiceOffer] = field(default_factory=dict)
+    terms: Counter[tuple[bool, int]] = field(default_factory=Counter)  # what its workers declare: how many each
+    has_terms: bool = False  # somebody has said whether its tasks may be repeated
     is_announced: bool = False
     idempotent: bool = False
     max_attempts: int = 1
@@ -90,12 +92,13 @@ class Services:
         Rule 15: declared in READY or in the config; the config wins; workers that disagree make it not idempotent.
         The last worker's word holds when all are gone, so that what it lost can be repeated.
         """
-        offers = list(service.workers.values())
-        if offers:
-            service.idempotent = all(offer.idempotent for offer in offers)
-            service.max_attempts = min(offer.max_attempts for offer in offers)
+        if service.terms:
+            service.has_terms = True
+            service.idempotent = all(idempotent for idempotent, _ in service.terms)
+            service.max_attempts = min(max_attempts for _, max_attempts in service.terms)
         told = self._settings.service.get(service.name)
         if told and told.idempotent is not None:
+            service.has_terms = True
             service.idempotent = told.idempotent
         if told and told.max_attempts is not None:
             service.max_attempts = told.max_attempts

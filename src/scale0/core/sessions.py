@@ -8,13 +8,11 @@ tables name sessions, never connections.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from scale0.core.effects import Route
 from scale0.core.timers import Timetable
-from scale0.protocol.codec import AnyMessage
 from scale0.protocol.dialects import Dialect, Role
 from scale0.protocol.ids import id_prefix
 from scale0.protocol.messages import NO_VERSION, Error, TaskReply
@@ -25,7 +23,8 @@ if TYPE_CHECKING:
 LIVENESS_RESOLUTION_S = 0.1
 
 
-class Session(msgspec.Struct, eq=False, kw_only=True):
+@dataclass(slots=True, eq=False, kw_only=True)
+class Session:
     """One participant. What only clients or only workers need stands last."""
 
     identity: str
@@ -37,7 +36,7 @@ class Session(msgspec.Struct, eq=False, kw_only=True):
     last_seen_s: float
     interval_s: float
     is_absent: bool = False  # nothing can be sent: the link broke, its pipe is full, or it fell silent
-    undelivered: list[AnyMessage] = []  # what waits for it to speak again, oldest first
+    undelivered: list[TaskReply | Error] = field(default_factory=list)  # waits for it to speak again, oldest first
     undelivered_bytes: int = 0
     config_version: bytes = NO_VERSION  # the newest that it named
     config_pushed_s: float = 0.0
@@ -45,14 +44,17 @@ class Session(msgspec.Struct, eq=False, kw_only=True):
     offset_us: int | None = None  # its clock less ours, as it measured
     skewed: int = 0  # measurements in a row beyond max_clock_skew
     turn: bytes | None = None  # REQ: the open request, b"" or a task's id; None when nothing may be sent
+    turn_bucket: int = 0  # REQ: where the time of its PONG is filed
     # worker
     worker: Worker | None = None
-    services: list[str] = []  # as CONNECT named them
+    services: list[str] = field(default_factory=list)  # as CONNECT named them
     # client
     open_tasks: int = 0
-    latest_deadline_s: float = 0.0
+    longest_timeout_s: float = 0.0
+    highest: int = 0  # sequence that it has sent: a higher one is new
     floor: int = 1  # outcomes of lower sequences may be forgotten
-    kept: dict[int, TaskReply | Error] = {}  # settled outcomes by sequence, oldest first
+    kept: dict[int, TaskReply | Error] = field(default_factory=dict)  # settled outcomes by sequence, oldest first
+    heavy: dict[int, int] = field(default_factory=dict)  # bytes of the large ones among them
     made: int = 0  # Majordomo: sequences that the broker made for it
 
     @property

@@ -94,6 +94,7 @@ class State:
     def refuse(self, session: Session, code: int, text: str, **extra: object) -> None:
         """Answer with ERROR, whatever was asked."""
         self.counters[f"refused_{int(code)}"] += 1
+        session.turn = None
         error = Error(code=int(code), text=text, **extra)  # type: ignore[arg-type]
         self.effects.append(Send(session.route, session.dialect, error))
 

@@ -17,15 +17,25 @@ from scale0.protocol.messages import Error, Pong, Task, TaskReply
 HELD_SHARE = 0.7  # of the interval, after which a waiting REQ worker gets PONG
 
 
-def open_turn(session: Session, message: AnyMessage) -> None:
+def open_turn(state: State, session: Session, message: AnyMessage) -> None:
     """It has asked: one answer may go out."""
+    end_turn(state, session)
     session.turn = message.id if type(message) is Task else b""
+
+
+def end_turn(state: State, session: Session) -> None:
+    """It was answered, or asks anew: nothing may be sent, and no PONG is due."""
+    session.turn = None
+    if session.turn_bucket:
+        state.turns.remove(session.identity, session.turn_bucket)
+        session.turn_bucket = 0
 
 
 def hold(state: State, session: Session) -> None:
     """Its answer will be a TASK, or PONG when most of an interval has passed."""
-    if session.turn is not None and not session.turn:
-        state.turns.add(session.identity, session, state.now + HELD_SHARE * session.interval_s)
+    if session.turn == b"" and not session.turn_bucket:
+        at_s = state.now + HELD_SHARE * session.interval_s
+        session.turn_bucket = state.turns.add(session.identity, session, at_s)
 
 
 def answer(state: State, session: Session, message: AnyMessage) -> None:
@@ -37,7 +47,7 @@ def answer(state: State, session: Session, message: AnyMessage) -> None:
     if session.role is Role.CLIENT and isinstance(message, TaskReply | Error) and message.id not in (b"", turn):
         state.counters["req_not_asked"] += 1
         return
-    session.turn = None
+    end_turn(state, session)
     state.post(session.route, session, message)
 
 
@@ -45,7 +55,8 @@ def pong_held(state: State) -> list[Session]:
     """Answer the REQ workers that have waited for most of an interval; they are not ready until they ask again."""
     told = []
     for session in state.turns.due(state.now):
-        if session.turn == b"" and state.sessions.by_identity.get(session.identity) is session:
+        session.turn_bucket = 0
+        if session.turn == b"":
             session.turn = None
             echo_us = state.wall_us()
             pong = Pong(echo_us, echo_us, state.config.packed_version, state.epoch)

@@ -12,7 +12,7 @@ its task, until the worker itself says that it is done, or is lost (rule 6).
 
 from __future__ import annotations
 
-import msgspec
+from dataclasses import dataclass, field
 
 from scale0.core.services import Service
 from scale0.core.sessions import Session
@@ -21,15 +21,15 @@ from scale0.protocol.messages import ServiceOffer, TaskId
 ANY_ATTEMPT = 0  # a slot whose attempt is not known: the worker held it before this broker knew it
 
 
-class Worker(msgspec.Struct, eq=False, kw_only=True):
+@dataclass(slots=True, eq=False, kw_only=True)
+class Worker:
     """One worker's offers and slots."""
 
     session: Session
-    offers: dict[str, ServiceOffer] = {}
-    services: list[Service] = []
+    services: list[Service] = field(default_factory=list)
     capacity: int = 1
-    slots: dict[TaskId, int] = {}  # what it holds: task id → attempt
-    stuck: dict[TaskId, None] = {}  # slots whose task was settled without it
+    slots: dict[TaskId, int] = field(default_factory=dict)  # what it holds: task id → attempt
+    stuck: dict[TaskId, None] = field(default_factory=dict)  # slots whose task was settled without it
     has_heartbeat: bool = True
     is_negotiating: bool = True
     is_paused: bool = False  # returned a task, or its pipe was full: gets nothing until it is heard
@@ -88,8 +88,12 @@ def assign(worker: Worker, services: list[Service], offers: dict[str, ServiceOff
     """Its services from now on. The caller enlists it again."""
     delist(worker)
     for service in worker.services:
-        service.workers.pop(worker, None)
+        offer = service.workers.pop(worker)
+        terms = (offer.idempotent, offer.max_attempts)
+        service.terms[terms] -= 1
+        if not service.terms[terms]:
+            del service.terms[terms]
     worker.services = services
-    worker.offers = offers
     for service in services:
-        service.workers[worker] = offers[service.name]
+        offer = service.workers[worker] = offers[service.name]
+        service.terms[offer.idempotent, offer.max_attempts] += 1

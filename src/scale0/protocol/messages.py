@@ -101,8 +101,8 @@ class Task(msgspec.Struct, gc=False):
     options: bytes = b""  # a msgpack map, passed through
 
 
-class TaskReply(msgspec.Struct, gc=False):
-    """An answer: parts are numbered from 0, and the last one is `final`."""
+class TaskReply(msgspec.Struct, gc=False, eq=False):
+    """An answer: parts are numbered from 0, and the last one is `final`. Never changed once it was made."""
 
     id: TaskId
     body: Body
@@ -114,6 +114,15 @@ class TaskReply(msgspec.Struct, gc=False):
     wait_us: int = UNKNOWN_US  # in the worker, before the handler ran
     work_us: int = UNKNOWN_US  # in the handler
     config_version: bytes = NO_VERSION
+    received: bytes = b""  # the header frame that it came in, if it did; says nothing more
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TaskReply) and self._said() == other._said()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _said(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in self.__struct_fields__ if name != "received")
 
 
 class Ping(msgspec.Struct, gc=False):

@@ -1,4 +1,4 @@
-"""The native dialect: one header frame, then the body frames.
+"""The native dialect: one header frame, then the body frames; a small body stands in the header frame itself.
 
 Few frames are what makes a broker fast. The header frame holds six bytes that name the dialect and its version, the
 command's byte, and then packed fields (big-endian; TASK, TASKREPLY, PING, PONG) or a msgpack map (all others). What is
@@ -47,6 +47,11 @@ _TASKREPLY_HEADER = struct.Struct(">6sB" + _TASKREPLY.format[1:])
 _TASK_FIELDS = _TASK_HEADER.size
 _TASKREPLY_FIELDS = _TASKREPLY_HEADER.size
 _PRIORITIES = limits.PRIORITIES
+_ID_MIN, _ID_MAX = limits.ID_BYTES_MIN, limits.ID_BYTES_MAX
+_SERVICE_MAX, _OPTIONS_MAX = limits.SERVICE_BYTES_MAX, limits.OPTIONS_BYTES_MAX
+_INLINE_MAX = limits.INLINE_BYTES_MAX
+_INLINE = 0x80  # in TASK's flags and in TASKREPLY's final byte: what follows the last field is the whole body
+_FINAL_AT = 9  # where that byte of a TASKREPLY stands
 _COMMAND_BYTES = {command: bytes((command,)) for command in Command}
 
 
@@ -77,13 +82,14 @@ _PONG_BYTE = _COMMAND_BYTES[Command.PONG]
 
 def encode_task(header: bytes, task: Task) -> list[bytes]:
     service = task.service.encode()
-    task_id, options = task.id, task.options
+    task_id, options, body = task.id, task.options, task.body
+    is_inline = len(body) == 1 and len(body[0]) <= _INLINE_MAX
     packed = _TASK_HEADER.pack(
         header,
         _TASK_COMMAND,
         task.attempt,
         task.priority,
-        task.flags,
+        task.flags | _INLINE if is_inline else task.flags,
         len(task_id),
         len(service),
         len(options),
@@ -93,7 +99,9 @@ def encode_task(header: bytes, task: Task) -> list[bytes]:
         task.broker_time_us,
         task.config_version,
     )
-    return [packed + task_id + service + options, *task.body]
+    if is_inline:
+        return [b"".join((packed, task_id, service, options, body[0]))]
+    return [packed + task_id + service + options, *body]
 
 
 def decode_task(header: bytes, frames: Sequence[bytes]) -> Task:
@@ -116,20 +124,28 @@ def decode_task(header: bytes, frames: Sequence[bytes]) -> Task:
         service = header[service_at:options_at].decode()
     except (struct.error, UnicodeDecodeError) as error:
         raise ProtocolError(Code.MALFORMED, f"TASK: {error}") from None
-    if len(header) != options_at + options_length:
+    end = options_at + options_length
+    if flags & _INLINE:
+        flags ^= _INLINE
+        is_fit = len(frames) == 1 and end <= len(header) <= end + _INLINE_MAX
+        body: tuple[bytes, ...] = (header[end:],)
+    else:
+        is_fit = len(header) == end
+        body = tuple(frames[1:])
+    if not is_fit:
         raise ProtocolError(Code.MALFORMED, "TASK: the header frame's length does not fit its fields")
     if (
-        not limits.ID_BYTES_MIN <= id_length <= limits.ID_BYTES_MAX
-        or not 0 < service_length <= limits.SERVICE_BYTES_MAX
-        or priority >= limits.PRIORITIES
-        or options_length > limits.OPTIONS_BYTES_MAX
+        not _ID_MIN <= id_length <= _ID_MAX
+        or not 0 < service_length <= _SERVICE_MAX
+        or priority >= _PRIORITIES
+        or options_length > _OPTIONS_MAX
     ):
         raise ProtocolError(Code.MALFORMED, "TASK: the id, the service, the priority or the options are out of bounds")
     # The id is typed by hand: calling NewType costs as much as the slice.
     return Task(
         header[_TASK_FIELDS:service_at],  # type: ignore[arg-type]
         service,
-        tuple(frames[1:]),
+        body,
         remaining_ms,
         attempt,
         priority,
@@ -138,17 +154,22 @@ def decode_task(header: bytes, frames: Sequence[bytes]) -> Task:
         behind,
         broker_time_us,
         config_version,
-        header[options_at:],
+        header[options_at:end],
     )
 
 
 def encode_taskreply(header: bytes, reply: TaskReply) -> list[bytes]:
+    received, body = reply.received, reply.body
+    if received:  # a broker passes it on: only the dialect changes
+        passed_on = header + received[6:]
+        return [passed_on] if received[_FINAL_AT] & _INLINE else [passed_on, *body]
+    is_inline = len(body) == 1 and len(body[0]) <= _INLINE_MAX
     packed = _TASKREPLY_HEADER.pack(
         header,
         _TASKREPLY_COMMAND,
         reply.attempt,
         reply.status,
-        reply.final,
+        reply.final | _INLINE if is_inline else reply.final,
         len(reply.id),
         reply.part,
         reply.time_us,
@@ -156,7 +177,7 @@ def encode_taskreply(header: bytes, reply: TaskReply) -> list[bytes]:
         reply.work_us,
         reply.config_version,
     )
-    return [packed + reply.id, *reply.body]
+    return [packed + reply.id + body[0]] if is_inline else [packed + reply.id, *body]
 
 
 def decode_taskreply(header: bytes, frames: Sequence[bytes]) -> TaskReply:
@@ -166,15 +187,19 @@ def decode_taskreply(header: bytes, frames: Sequence[bytes]) -> TaskReply:
         )
     except struct.error as error:
         raise ProtocolError(Code.MALFORMED, f"TASKREPLY: {error}") from None
-    if (
-        len(header) != _TASKREPLY_FIELDS + id_length
-        or not limits.ID_BYTES_MIN <= id_length <= limits.ID_BYTES_MAX
-        or status > 2
-    ):
+    end = _TASKREPLY_FIELDS + id_length
+    if final & _INLINE:
+        final ^= _INLINE
+        is_fit = len(frames) == 1 and end <= len(header) <= end + _INLINE_MAX
+        body: tuple[bytes, ...] = (header[end:],)
+    else:
+        is_fit = len(header) == end
+        body = tuple(frames[1:])
+    if not is_fit or not _ID_MIN <= id_length <= _ID_MAX or status > 2:
         raise ProtocolError(Code.MALFORMED, "TASKREPLY: the header frame does not fit its fields")
     return TaskReply(
-        header[_TASKREPLY_FIELDS:],  # type: ignore[arg-type]
-        tuple(frames[1:]),
+        header[_TASKREPLY_FIELDS:end],  # type: ignore[arg-type]
+        body,
         attempt,
         status,
         part,
@@ -183,6 +208,7 @@ def decode_taskreply(header: bytes, frames: Sequence[bytes]) -> TaskReply:
         wait_us,
         work_us,
         config_version,
+        header,
     )
 
 

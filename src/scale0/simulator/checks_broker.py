@@ -24,6 +24,7 @@ from scale0.protocol.messages import (
     Connect,
     Disconnect,
     Error,
+    Flag,
     Ping,
     Ready,
     ReadyOk,
@@ -51,6 +52,7 @@ class Accepted(msgspec.Struct):
     token: bytes
     deadline_s: float
     was_announced: bool  # its service, when the task came
+    was_resent: bool  # it may have run under another broker, or under this one in another life
 
 
 class BrokerChecks:
@@ -130,7 +132,8 @@ class BrokerChecks:
             self.workers.forget(task.id)
             token = task.body[0] if task.body else b""
             was_announced = task.service in self.workers.announced
-            self.open[task.id] = Accepted(process, task.service, token, deadline_s, was_announced)
+            was_resent = bool(task.flags & Flag.RESENT)
+            self.open[task.id] = Accepted(process, task.service, token, deadline_s, was_announced, was_resent)
             heapq.heappush(self._deadlines, (deadline_s + EXPIRY_SLACK_S, task.id))
 
     def managed(self, command: str) -> None:
@@ -271,7 +274,9 @@ class BrokerChecks:
 
     def _errored(self, process: Process, route: bytes, error: Error) -> None:
         self.world.count("code", str(error.code))
-        if error.code == 498 and not process.clock_was_off and self.host.told_clock_off_s != self._clock_off_s:
+        was_right = abs(self._clock_off_s) <= self.host.settings.max_clock_skew_s
+        has_jumped = self.host.told_clock_off_s != self._clock_off_s
+        if error.code == 498 and not process.clock_was_off and was_right and has_jumped:
             self._fail("I12", f"{process.label} was told 498 after the broker's own clock jumped: {error.text}")
         if error.fatal:
             self._ended_session(process)
@@ -284,7 +289,7 @@ class BrokerChecks:
             return
         accepted = self.open.get(error.id)
         if accepted is not None:
-            if error.code == 504 and accepted.token not in self.workers.given_tokens:
+            if error.code == 504 and not accepted.was_resent and accepted.token not in self.workers.given_tokens:
                 self._fail("code 504", f"{show_id(error.id)} was never dispatched")
             if error.code in (408, 504) and self.host.now < accepted.deadline_s - 0.01:
                 early_s = accepted.deadline_s - self.host.now

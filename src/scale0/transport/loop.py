@@ -30,9 +30,11 @@ from scale0.protocol.codes import Code
 from scale0.protocol.dialects import Dialect
 from scale0.transport.clock import SYSTEM_CLOCK, Clock
 from scale0.transport.sockets import MORE_NOBLOCK, NOBLOCK, Port
+from scale0.transport.unread import TRACKED_BYTES_MIN, Unread, size_of
 
 BATCH_MAX: Final = 200  # messages taken from one socket before the others and the timers have their turn
 TURN_S_MAX: Final = 1.0  # the core is ticked at least this often: it sees jumps of the wall clock by it
+BUSY_S: Final = 0.01  # while messages come, deadlines are looked at so often
 CALLS_MAX: Final = 1_000  # calls from other threads that wait for their turn
 
 
@@ -85,6 +87,7 @@ class Loop:
         self._on_effect, self._on_tick, self._on_bug = on_effect, on_tick, on_bug
         self._monotonic, self._wall = clock.monotonic, clock.wall
         self._strict = strict
+        self._unread = Unread()
         self._calls: deque[Callable[[], list[Effect]]] = deque()
         self._wake_up, self._woken = sockets.socketpair()
         self._wake_up.setblocking(False)
@@ -92,7 +95,7 @@ class Loop:
         self._poll_set: list[tuple[Any, int]] = [(socket, int(zmq.POLLIN)) for socket in self._ports]
         self._poll_set.append((self._woken.fileno(), int(zmq.POLLIN)))
         self._next_tick_s = -math.inf
-        self._due_s = -math.inf  # when the core must be ticked, as of the last turn: nothing happens between two turns
+        self._look_at_s = -math.inf  # when the core is asked again for its next deadline
 
     # --- from any thread ------------------------------------------------------------------------------------------
 
@@ -131,26 +134,37 @@ class Loop:
         self._woken.close()
 
     def turn(self, wait_s_max: float = TURN_S_MAX) -> None:
-        """Wait for messages or for the next deadline, then handle a batch of each socket and what is due."""
-        wait_s = min(self._due_s - self._monotonic(), wait_s_max)
+        """Wait for messages or for the next deadline, then handle a batch of each socket and what is due.
+
+        Asking the core for its next deadline costs as much as a message. So it is asked before a wait that may be
+        long, and every `BUSY_S` while messages come one after another.
+        """
+        now = self._monotonic()
+        if now >= self._look_at_s:
+            due_s = min(self._next_tick_s, self.core.next_deadline())
+            if now >= due_s:
+                self._tick(now)
+                due_s = min(self._next_tick_s, self.core.next_deadline())
+            self._look_at_s = due_s
         # Rounded up, for a wait that ends a moment early would spin until the deadline.
-        for ready, _ in zmq_poll(self._poll_set, math.ceil(wait_s * 1000) if wait_s > 0 else 0):
+        wait_s = min(self._look_at_s - now, wait_s_max)
+        ready_now = zmq_poll(self._poll_set, math.ceil(wait_s * 1000) if wait_s > 0 else 0)
+        if ready_now:  # what is handled now may set a nearer deadline
+            self._look_at_s = min(self._look_at_s, now + BUSY_S)
+        for ready, _ in ready_now:
             port = self._ports.get(ready)
             if port is not None:
                 self._drain(port)
             else:
                 self._run_calls()
-        now = self._monotonic()
-        due_s = min(self._next_tick_s, self.core.next_deadline())
-        if now >= due_s:
-            self._tick(now)
-            due_s = min(self._next_tick_s, self.core.next_deadline())
-        self._due_s = due_s
+                self._look_at_s = now
 
     def _drain(self, port: Port) -> None:
         """At most `BATCH_MAX` messages of `port`, each to its last frame."""
         receive, mark, core_receive, monotonic = port.receive, port.mark, self.core.receive, self._monotonic
         count = 0
+        # What the batch asks for is sent at its end: one long burst wakes ZeroMQ's I/O thread once, not for each task.
+        batch: list[Effect] = []
         try:
             while count < BATCH_MAX:
                 route: Any = mark + receive(NOBLOCK)  # ROUTER puts the routing id ahead, and a frame always follows
@@ -175,11 +189,13 @@ class Loop:
                 except Exception:
                     effects = self._bug("a message")
                 if effects:
-                    self._carry_out(effects, now)
+                    batch += effects
         except zmq.Again:
             pass  # drained
         finally:
             self.counters.received += count
+            if batch:
+                self._carry_out(batch, monotonic())
 
     def _carry_out(self, effects: list[Effect], now: float) -> None:
         """Send what the core asks for, in order; what comes of failed sends follows."""
@@ -198,17 +214,24 @@ class Loop:
                     self._bug(f"encoding {type(effect.message).__name__}")
                     continue
                 route = effect.route
+                size = size_of(frames) if len(frames) > 1 else 0
+                if size >= TRACKED_BYTES_MIN and not self._unread.has_room(route, size):
+                    follow_ups += self._send_failed(effect, errno.EAGAIN, now)
+                    continue
                 send = senders[route[0]]
                 try:
                     send(route[1:], MORE_NOBLOCK)
                 except zmq.ZMQError as error:
-                    follow_ups += self._send_failed(effect, error, now)
+                    follow_ups += self._send_failed(effect, error.errno, now)
+                    continue
+                sent += 1
+                if size >= TRACKED_BYTES_MIN:
+                    self._send_tracked(route, send, frames, size)
                     continue
                 last = frames.pop()
                 for frame in frames:
                     send(frame, MORE_NOBLOCK)
                 send(last, NOBLOCK)
-                sent += 1
             effects = follow_ups
         self.counters.sent += sent
 
@@ -217,6 +240,7 @@ class Loop:
     def _tick(self, now: float) -> None:
         self._next_tick_s = now + TURN_S_MAX
         self.counters.ticks += 1
+        self._unread.forget_read()
         try:
             effects = self.core.tick(now, self._wall())
         except Exception:
@@ -253,15 +277,22 @@ class Loop:
         except Exception:
             return self._bug("a malformed message")
 
-    def _send_failed(self, send: Send, error: zmq.ZMQError, now: float) -> list[Effect]:
-        if error.errno == errno.EHOSTUNREACH:
+    def _send_tracked(self, route: Route, send: Callable[..., Any], frames: list[bytes], size: int) -> None:
+        """Hand over a large message without copying it, and keep an eye on when it is let go."""
+        last = frames.pop()
+        trackers = [send(frame, MORE_NOBLOCK, False, True) for frame in frames]
+        trackers.append(send(last, NOBLOCK, False, True))
+        self._unread.add(route, size, trackers)
+
+    def _send_failed(self, send: Send, number: int | None, now: float) -> list[Effect]:
+        if number == errno.EHOSTUNREACH:
             self.counters.unroutable += 1
             reason = "unroutable"
-        elif error.errno == errno.EAGAIN:
+        elif number == errno.EAGAIN:
             self.counters.full += 1
             reason = "full"
         else:
-            raise error
+            raise zmq.ZMQError(number)
         try:
             return self.core.send_failed(send, reason, now)
         except Exception:

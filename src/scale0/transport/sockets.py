@@ -20,7 +20,7 @@ from scale0.transport.port_owner import owner_of
 
 HANDSHAKE_IVL_MS: Final = 2_000
 BACKLOG: Final = 4_096  # connections the kernel holds until they are accepted: a restart meets all workers at once
-SEND_MESSAGES_MAX: Final = limits.CAPACITY_MAX  # per peer; then `send_failed(…, "full")`. Bytes are bounded by the core
+SEND_MESSAGES_MAX: Final = limits.CAPACITY_MAX  # per peer; then `send_failed(…, "full")`. For bytes see `unread`
 RECEIVE_MESSAGES_MAX: Final = 1_000  # per peer; then TCP holds the sender back
 LINGER_MS: Final = 1_000  # how long a closing broker waits for its last messages to leave
 KEEPALIVE_IDLE_S: Final = 60
