@@ -20,7 +20,7 @@ from scale0.protocol import dialects, limits, native
 from scale0.protocol.codes import Code
 from scale0.protocol.dialects import Dialect
 from scale0.protocol.ids import id_prefix, make_id
-from scale0.protocol.messages import ALIASES, COMMANDS, Command, Connect, Disconnect, Ready, ServiceOffer, Task
+from scale0.protocol.messages import ALIASES, COMMANDS, Command, Connect, Disconnect, Flag, Ready, ServiceOffer, Task
 from tests.protocol import test_golden as golden
 from tests.protocol import test_majordomo as majordomo
 
@@ -108,29 +108,50 @@ def test_settings_are_those_of_the_code() -> None:
 )
 def test_packed_fields_stand_where_the_table_says(message: Any, frames: list[str]) -> None:
     header = bytes.fromhex(frames[0])
-    sizes: dict[str, Any] = {
+    body = getattr(message, "body", ()) if len(frames) == 1 else ()
+    inline = 0x80 if body else 0  # the body stands in the header frame
+    values: dict[str, Any] = {
         "header": header[:6],
         "command": header[6],
         "id_length": 19,
         "service_length": 5,
         "options_length": 1,
+        "flags": getattr(message, "flags", 0) | inline,
+        "final": getattr(message, "final", 0) | inline,
+        "service": b"greet",
+        "body": b"".join(body),
     }
     end = 0
     for offset, size, name, _ in table(f"{type(message).__name__.upper()}, byte by byte"):
         field = quoted(name)[0]
-        if offset == "…":
-            continue
-        assert int(offset) == end, field
-        value = sizes[field] if field in sizes else getattr(message, field)
-        if size == "…":
-            assert header[end:].startswith(value), field
-            continue
-        end += int(size)
-        raw = header[int(offset) : end]
+        assert offset in ("…", str(end)), field
+        value = values[field] if field in values else getattr(message, field)
+        start, end = end, end + (len(value) if size == "…" else int(size))
+        raw = header[start:end]
         if isinstance(value, bytes):
             assert raw == value, field
         else:
             assert int.from_bytes(raw, "big", signed=value < 0) == value, field
+    assert end == len(header)
+
+
+def test_flags_are_those_of_the_code() -> None:
+    *told, inline = [(quoted(row[2]), int(row[1])) for row in table("Flags of a TASK")]
+    assert told == [([flag.name], flag.value) for flag in Flag]
+    assert inline == ([], native._INLINE)
+    assert all(int(value) == 1 << int(bit) for bit, value, *_ in table("Flags of a TASK"))
+
+
+def test_small_bodies_stand_where_the_table_says() -> None:
+    told = table("A small body in the header frame")
+    assert [row[1] for row in told] == ["1", "0", "0"]
+    limit = limits.INLINE_BYTES_MAX
+    cases: list[list[tuple[bytes, ...]]] = [[(b"",), (bytes(limit),)], [(bytes(limit + 1),), (b"", b"")], [()]]
+    for (_, bit, _), bodies in zip(told, cases, strict=True):
+        for body in bodies:
+            frames = native.encode(b"SC0C01", Task(make_id(id_prefix("c", bytes(8)), 1), "echo", body, 0))
+            assert frames[0][9] >> 7 == int(bit)
+            assert frames[1:] == ([] if bit == "1" else list(body))
 
 
 def test_long_header_frames_are_those_of_the_code() -> None:

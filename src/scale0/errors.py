@@ -121,9 +121,7 @@ class TaskError(Scale0Error):
 class ServiceNotFound(TaskError):
     """404: nobody offers this service. `near` holds names that look like it."""
 
-    def __init__(
-        self, code: int, text: str, service: str = "", task_id: str = "", near: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, code: int, text: str, service: str = "", task_id: str = "", near: tuple[str, ...] = ()) -> None:
         super().__init__(code, text, service, task_id)
         self.near = near
 
@@ -182,9 +180,7 @@ _BY_CODE: dict[int, type[TaskError]] = {
 }
 
 
-def task_error(
-    code: int, text: str, service: str = "", task_id: str = "", near: tuple[str, ...] = ()
-) -> TaskError:
+def task_error(code: int, text: str, service: str = "", task_id: str = "", near: tuple[str, ...] = ()) -> TaskError:
     """The exception for an ERROR that settles a task."""
     if code == 404:
         return ServiceNotFound(code, text, service, task_id, near)

@@ -113,15 +113,18 @@ def test_acknowledged_outcomes_are_forgotten_by_ping_and_by_task(desk: Desk) -> 
 
 
 def test_task_below_what_was_acknowledged_is_dropped(desk: Desk) -> None:
-    desk.worker("w", "greet")
+    worker = desk.worker("w", "greet", idempotent=True)
     client = desk.client("ada")
-    for _ in range(9):
-        client.submit("greet")
-    client.ping(oldest_unanswered=10)
-    client.cancel(5)
-    client.sequence = 4
-    assert client.submit("greet", flags=Flag.RESENT) == []
-    assert desk.counters["tasks_after_acknowledgement"] == 1
+    tasks = [client.task("greet") for _ in range(9)]
+    for task in tasks:
+        worker.reply(only_task(client.say(task), "w"))
+    client.ping(oldest_unanswered=6)
+    for late in tasks[:5]:
+        late.flags = Flag.RESENT
+        assert client.say(late) == []
+    assert desk.counters["tasks_after_acknowledgement"] == 5
+    assert bodies(client.say(tasks[5])) == [("ada", b"done")], "the sixth was not acknowledged"
+    assert desk.broker.census().accepted == 9
 
 
 def test_far_leap_of_the_oldest_unanswered_costs_little(desk: Desk) -> None:

@@ -28,8 +28,10 @@ I64 = st.integers(-(2**63), 2**63 - 1)
 U64 = st.integers(0, 2**64 - 1)
 U32 = st.integers(0, 2**32 - 1)
 U8 = st.integers(0, 255)
+U7 = st.integers(0, 127)  # the eighth bit of a TASK's flags says where its body stands
 
-body = st.lists(st.binary(max_size=64), max_size=4).map(tuple)
+around_inline = st.integers(limits.INLINE_BYTES_MAX - 1, limits.INLINE_BYTES_MAX + 1).map(lambda size: (bytes(size),))
+body = st.lists(st.binary(max_size=64), max_size=4).map(tuple) | around_inline
 mdp_body = st.lists(st.binary(max_size=64), min_size=1, max_size=4).map(tuple)
 name = st.text(min_size=1, max_size=limits.SERVICE_BYTES_MAX // 4)
 version = st.binary(min_size=limits.VERSION_BYTES, max_size=limits.VERSION_BYTES)
@@ -97,7 +99,7 @@ task = st.builds(
     U32,
     attempt=U8,
     priority=st.integers(0, limits.PRIORITIES - 1),
-    flags=U8,
+    flags=U7,
     send_time_us=I64,
     behind=U32,
     broker_time_us=I64,

@@ -36,6 +36,16 @@ def test_every_native_message_comes_back_as_it_was(dialect: Dialect, message: An
     assert codec.decode(codec.encode(dialect, message)) == (dialect, message)
 
 
+@pytest.mark.parametrize("sender", NATIVE, ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("receiver", NATIVE, ids=lambda dialect: dialect.name)
+@given(reply=strategies.taskreply)
+def test_reply_that_is_passed_on_has_the_bytes_of_a_fresh_one(sender: Dialect, receiver: Dialect, reply: Any) -> None:
+    _, came = codec.decode(codec.encode(sender, reply))
+    passed_on = codec.encode(receiver, came)
+    assert passed_on == codec.encode(receiver, reply)
+    assert codec.decode(passed_on) == (receiver, reply)
+
+
 @pytest.mark.parametrize("dialect", list(strategies.MAJORDOMO), ids=lambda dialect: dialect.name)
 @given(data=st.data())
 def test_every_majordomo_message_comes_back_as_it_was(dialect: Dialect, data: st.DataObject) -> None:

@@ -79,6 +79,48 @@ PACKED: list[tuple[Any, list[str]]] = [
         ],
     ),
     (
+        Task(
+            ID, "greet", (b"hi",), remaining_ms=60_000, flags=3, send_time_us=1, config_version=VERSION, options=b"\x80"
+        ),
+        [
+            "534330433031 08"
+            "01 01 83"  # flags: resent, partly answered, and the body stands in this frame
+            "13 05 0001"
+            "0000ea60 00000000"
+            "0000000000000001 0000000000000000"
+            "00000001 0000002a 1122334455667788"
+            "0102030405060708 632d31 0000000000000007"
+            "6772656574 80"
+            "6869"  # the body
+        ],
+    ),
+    (
+        Task(ID, "greet", (b"",), remaining_ms=0, options=b"\x80"),
+        [
+            "534330433031 08"
+            "01 01 80"  # a body of one frame that is empty stands in this frame too
+            "13 05 0001"
+            "00000000 00000000"
+            "0000000000000000 0000000000000000"
+            "00000000 00000000 0000000000000000"
+            "0102030405060708 632d31 0000000000000007"
+            "6772656574 80"
+        ],
+    ),
+    (
+        Task(ID, "greet", (), remaining_ms=0, options=b"\x80"),
+        [
+            "534330433031 08"
+            "01 01 00"  # no body at all is something else
+            "13 05 0001"
+            "00000000 00000000"
+            "0000000000000000 0000000000000000"
+            "00000000 00000000 0000000000000000"
+            "0102030405060708 632d31 0000000000000007"
+            "6772656574 80"
+        ],
+    ),
+    (
         TaskReply(
             ID,
             (b"hello",),
@@ -93,12 +135,59 @@ PACKED: list[tuple[Any, list[str]]] = [
         ),
         [
             "534330433031 09"
-            "02 01 01 13"  # attempt, status, is final, length of id
+            "02 01 81 13"  # attempt, status, is final and the body stands in this frame, length of id
             "00000102"  # part
             "0102030405060708 ffffffffffffffff 00000000000f4240"  # time, wait (not measured), work
             "00000001 0000002a 1122334455667788"
+            "0102030405060708 632d31 0000000000000007"
+            "68656c6c6f"  # the body
+        ],
+    ),
+    (
+        TaskReply(ID, (b"hello",), part=1, final=False, wait_us=0, work_us=0),
+        [
+            "534330433031 09"
+            "01 00 80 13"  # more parts follow, and the body stands in this frame
+            "00000001"
+            "0000000000000000 0000000000000000 0000000000000000"
+            "00000000 00000000 0000000000000000"
+            "0102030405060708 632d31 0000000000000007"
+            "68656c6c6f"
+        ],
+    ),
+    (
+        TaskReply(ID, (b"",), wait_us=0, work_us=0),
+        [
+            "534330433031 09"
+            "01 00 81 13"
+            "00000000"
+            "0000000000000000 0000000000000000 0000000000000000"
+            "00000000 00000000 0000000000000000"
+            "0102030405060708 632d31 0000000000000007"
+        ],
+    ),
+    (
+        TaskReply(ID, (b"hello", b""), wait_us=0, work_us=0),
+        [
+            "534330433031 09"
+            "01 00 01 13"
+            "00000000"
+            "0000000000000000 0000000000000000 0000000000000000"
+            "00000000 00000000 0000000000000000"
             "0102030405060708 632d31 0000000000000007",
             "68656c6c6f",
+            "",
+        ],
+    ),
+    (
+        TaskReply(ID, (), wait_us=0, work_us=0),
+        [
+            "534330433031 09"
+            "01 00 01 13"
+            "00000000"
+            "0000000000000000 0000000000000000 0000000000000000"
+            "00000000 00000000 0000000000000000"
+            "0102030405060708 632d31 0000000000000007"
         ],
     ),
     (
@@ -289,6 +378,18 @@ def test_rare_message_is_this_map(message: Any, command: int, parameters: dict[s
 @pytest.mark.parametrize(("message", "golden"), RAW, ids=lambda value: type(value).__name__)
 def test_rare_message_has_these_bytes(message: Any, golden: str) -> None:
     assert native.encode(b"SC0W01", message) == [bytes.fromhex(golden)]
+
+
+@pytest.mark.parametrize("message", [Task(ID, "greet", (), 0), TaskReply(ID, ())], ids=["Task", "TaskReply"])
+@pytest.mark.parametrize(("size", "is_inline"), [(8191, True), (8192, True), (8193, False)])
+def test_body_of_one_frame_stands_in_the_header_frame_up_to_8_kib(message: Any, size: int, is_inline: bool) -> None:
+    bare = bytearray(native.encode(b"SC0C01", message)[0])
+    body = bytes(range(256)) * 33
+    said = msgspec.structs.replace(message, body=(body[:size],))
+    bare[9] |= 0x80 if is_inline else 0
+    frames = [bytes(bare) + body[:size]] if is_inline else [bytes(bare), body[:size]]
+    assert native.encode(b"SC0C01", said) == frames
+    assert native.decode(frames) == said
 
 
 def test_every_command_has_its_golden() -> None:

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scale0.protocol import messages
-from scale0.protocol.messages import ALIASES, COMMANDS, NO_VERSION, Command, ConfigVersion, Status
+from scale0.protocol.messages import (
+    ALIASES,
+    COMMANDS,
+    NO_VERSION,
+    Command,
+    ConfigVersion,
+    Flag,
+    Status,
+    TaskId,
+    TaskReply,
+)
 
 versions = st.builds(
     ConfigVersion,
@@ -61,6 +73,27 @@ def test_command_numbers_are_stable() -> None:
 
 def test_statuses_are_stable() -> None:
     assert {status.name: status.value for status in Status} == {"OK": 0, "FAILED": 1, "RETURNED": 2}
+
+
+def test_flags_are_stable_and_leave_the_bit_that_says_where_the_body_stands() -> None:
+    assert {flag.name: flag.value for flag in Flag} == {"RESENT": 1, "PARTLY_ANSWERED": 2}
+    assert not any(flag & 0x80 for flag in Flag)
+
+
+def test_replies_are_equal_if_they_say_the_same_however_they_came() -> None:
+    reply = TaskReply(TaskId(b"id"), (b"body",))
+    assert reply == TaskReply(TaskId(b"id"), (b"body",), received=b"header")
+    other = {"id": b"other", "body": (), "attempt": 2, "status": 1, "part": 1, "final": False, "time_us": 1}
+    other |= {"wait_us": 1, "work_us": 1, "config_version": b"1" * 16}
+    assert {*other, "received"} == {field.name for field in msgspec.structs.fields(TaskReply)}
+    for name, value in other.items():
+        assert reply != msgspec.structs.replace(reply, **{name: value}), name
+    assert reply != "a reply"
+
+
+def test_reply_cannot_be_a_key() -> None:
+    with pytest.raises(TypeError):
+        hash(TaskReply(TaskId(b"id"), ()))
 
 
 def test_no_alias_leads_round_in_a_circle() -> None:

@@ -107,6 +107,83 @@ def test_reply_with_an_unknown_status_is_refused(status: int) -> None:
     assert refusal(native.encode(b"SC0W01", TaskReply(ID, (), status=status))).code == 400
 
 
+# --- small bodies in the header frame -----------------------------------------------------------------------------
+
+SMALL: list[Any] = [Task(ID, "echo", (b"small",), 1000, flags=3, options=b"\x80"), TaskReply(ID, (b"small",))]
+
+
+def of_small(test: Any) -> Any:
+    return pytest.mark.parametrize("message", SMALL, ids=lambda message: type(message).__name__)(test)
+
+
+@of_small
+def test_body_in_the_header_frame_and_further_frames_are_refused(message: Any) -> None:
+    (header,) = native.encode(b"SC0C01", message)
+    assert refusal([header, b""]).code == 400
+    assert refusal([header, b"more", b"and more"]).code == 400
+
+
+@of_small
+def test_body_in_the_header_frame_over_its_limit_is_refused(message: Any) -> None:
+    (header,) = native.encode(b"SC0C01", message)
+    longest = header + bytes(limits.INLINE_BYTES_MAX - len(b"small"))
+    assert len(native.decode([longest]).body[0]) == limits.INLINE_BYTES_MAX  # type: ignore[union-attr]
+    assert refusal([longest + b"\0"]).code == 400
+    assert refusal([longest + bytes(limits.MESSAGE_BYTES_MAX)]).code == 400
+
+
+@of_small
+def test_header_frame_that_ends_before_its_body_begins_is_refused(message: Any) -> None:
+    (header,) = native.encode(b"SC0C01", message)
+    fields = len(header) - len(b"small")
+    for length in range(fields):
+        assert refusal([header[:length]]).code == 400
+    assert native.decode([header[:fields]]).body == (b"",)  # type: ignore[union-attr]
+
+
+@of_small
+def test_body_that_is_not_flagged_must_not_stand_in_the_header_frame(message: Any) -> None:
+    (header,) = native.encode(b"SC0C01", message)
+    assert refusal([header[:9] + bytes([header[9] & 0x7F]) + header[10:]]).code == 400
+
+
+@of_small
+def test_small_body_in_a_frame_of_its_own_says_the_same(message: Any) -> None:
+    (header,) = native.encode(b"SC0C01", message)
+    bare = header[:9] + bytes([header[9] & 0x7F]) + header[10 : -len(b"small")]
+    assert native.decode([bare, b"small"]) == message
+
+
+def test_mark_of_a_body_in_the_header_frame_is_no_flag_of_the_task() -> None:
+    task = native.decode(native.encode(b"SC0C01", SMALL[0]))
+    assert isinstance(task, Task)
+    assert task.flags == 3
+
+
+def test_bounds_are_those_of_a_task_wherever_its_body_stands() -> None:
+    assert refusal(native.encode(b"SC0C01", Task(ID, "", (b"x",), 1))).code == 400
+    assert refusal(native.encode(b"SC0C01", Task(TaskId(bytes(16)), "echo", (b"x",), 1))).code == 400
+    assert refusal(native.encode(b"SC0C01", Task(ID, "echo", (b"x",), 1, priority=limits.PRIORITIES))).code == 400
+    assert refusal(native.encode(b"SC0W01", TaskReply(TaskId(bytes(16)), (b"x",)))).code == 400
+    assert refusal(native.encode(b"SC0W01", TaskReply(ID, (b"x",), status=3))).code == 400
+
+
+# --- replies that are passed on -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("body", [(), (b"",), (b"small",), (bytes(8193),), (b"two", b"frames")], ids=len)
+def test_reply_is_passed_on_with_the_dialects_bytes_changed_alone(body: tuple[bytes, ...]) -> None:
+    came = native.encode(b"SC0W01", TaskReply(ID, body, 2, 1, 3, False, 4, 5, 6, bytes(range(16))))
+    assert native.encode(b"SC0C01", native.decode(came)) == [b"SC0C01" + came[0][6:], *came[1:]]
+
+
+def test_reply_whose_small_body_came_in_its_own_frame_is_passed_on_so() -> None:
+    (header,) = native.encode(b"SC0W01", TaskReply(ID, ()))
+    passed_on = native.encode(b"SC0C01", native.decode([header, b"small"]))
+    assert passed_on == [b"SC0C01" + header[6:], b"small"]
+    assert native.decode(passed_on) == TaskReply(ID, (b"small",))
+
+
 # --- maps of parameters -------------------------------------------------------------------------------------------
 
 

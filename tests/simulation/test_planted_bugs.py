@@ -138,9 +138,9 @@ def a_silent_worker_stays(patch: pytest.MonkeyPatch) -> None:
 def what_was_sent_before_is_run_again(patch: pytest.MonkeyPatch) -> None:
     right = admission.submit
 
-    def wrong(state: State, session: Session, message: Task) -> None:
+    def wrong(state: State, session: Session, message: Task, sequence: int) -> None:
         message.flags = 0
-        right(state, session, message)
+        right(state, session, message, sequence)
 
     patch.setattr(admission, "submit", wrong)
 

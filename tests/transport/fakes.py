@@ -21,6 +21,7 @@ class FakeCore:
         self.failed: list[tuple[Send, str]] = []
         self.ticks: list[tuple[float, float]] = []
         self.deadline_s = math.inf
+        self.asked = 0  # how often the loop wanted to know the next deadline
         self.answer: Callable[[Route, Dialect, Any], list[Effect]] = lambda route, dialect, message: [
             Send(route, dialect, message)
         ]
@@ -47,4 +48,5 @@ class FakeCore:
         return effects
 
     def next_deadline(self) -> float:
+        self.asked += 1
         return self.deadline_s

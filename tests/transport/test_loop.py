@@ -12,13 +12,15 @@ from scale0.protocol import codec, dialects, limits
 from scale0.protocol.ids import make_id
 from scale0.protocol.messages import Ping, Task
 from scale0.transport.clock import Clock
-from scale0.transport.loop import BATCH_MAX, CALLS_MAX, Loop
+from scale0.transport.loop import BATCH_MAX, BUSY_S, CALLS_MAX, TURN_S_MAX, Loop
 from scale0.transport.sockets import Port, make_context, open_port
 from tests.transport.fakes import FakeCore
 
 LIMIT_S = 20.0
 PING = codec.encode(dialects.CLIENT, Ping(time_us=7))
 TASK = codec.encode(dialects.CLIENT, Task(make_id(b"nonce-00client", 1), "echo", (b"body",), 1000))
+HEADER = codec.encode(dialects.CLIENT, Task(make_id(b"nonce-00client", 1), "echo", (b"two", b"frames"), 1000))[0]
+"""Of a TASK whose body stands in frames of its own, however many."""
 
 
 class Bench:
@@ -103,7 +105,7 @@ def test_messages_with_any_number_of_frames_never_run_into_one_another(bench: Be
     dealer = bench.dealer()
     bodies = [count % (limits.FRAMES_MAX + 4) for count in range(3 * BATCH_MAX)]
     for count in bodies:
-        dealer.send_multipart([TASK[0], *[b"x"] * count])
+        dealer.send_multipart([HEADER, *[b"x"] * count])
     bench.turn_until(lambda: len(bench.core.received) + len(bench.core.refused) == len(bodies))
     seen = [len(message.body) for _, _, message in bench.core.received if isinstance(message, Task)]
     assert seen == [count for count in bodies if count < limits.FRAMES_MAX]
@@ -114,11 +116,32 @@ def test_messages_with_any_number_of_frames_never_run_into_one_another(bench: Be
 
 def test_message_over_the_byte_limit_is_read_to_its_end_and_refused(bench: Bench) -> None:
     dealer = bench.dealer()
-    dealer.send_multipart([TASK[0], *[bytes(limits.FRAME_BYTES_MAX)] * 2, b"more", b"and more"])
+    dealer.send_multipart([HEADER, *[bytes(limits.FRAME_BYTES_MAX)] * 2, b"more", b"and more"])
     dealer.send_multipart(PING)
     assert bench.hear(dealer) == PING
     ((_, dialect, error),) = bench.core.refused
     assert (dialect, error.code) == (dialects.CLIENT, 413)
+
+
+def test_what_a_batch_asks_for_is_sent_at_its_end_and_in_order(bench: Bench) -> None:
+    dealer = bench.dealer()
+    batches: list[list[int]] = []  # of each turn: how many messages had been sent when each one came
+
+    def answer(route: Route, dialect: object, message: object) -> list[Effect]:
+        batches[-1].append(bench.loop.counters.sent)
+        return [Send(route, dialects.CLIENT, Ping(time_us=sum(map(len, batches))))]
+
+    def had_several_in_one_turn() -> bool:
+        batches.append([])
+        for _ in range(10):
+            dealer.send_multipart(PING)
+        return any(len(batch) > 1 for batch in batches)
+
+    bench.core.answer = answer
+    bench.turn_until(had_several_in_one_turn)
+    assert all(len(set(batch)) <= 1 for batch in batches), "nothing is sent before the batch ends"
+    for number in range(1, sum(map(len, batches)) + 1):
+        assert codec.decode(bench.hear(dealer))[1] == Ping(time_us=number)
 
 
 def test_malformed_message_is_reported_with_its_dialect_where_one_is_known(bench: Bench) -> None:
@@ -176,14 +199,67 @@ def test_two_ports_are_told_apart_by_the_routes_first_byte() -> None:
         bench.close()
 
 
-def test_core_is_ticked_when_its_deadline_has_passed(bench: Bench) -> None:
-    bench.core.deadline_s = bench.now + 0.5
-    bench.loop.turn(0)
+def test_core_is_ticked_when_a_deadline_that_a_message_set_has_passed(bench: Bench) -> None:
+    def answer(*said: object) -> list[Effect]:
+        bench.core.deadline_s = bench.now + 0.5
+        return []
+
+    bench.core.answer = answer
+    bench.dealer().send_multipart(PING)
+    bench.turn_until(lambda: bench.core.received)
+    bench.now += 0.49
     bench.loop.turn(0)
     assert bench.core.ticks == []
-    bench.now += 0.5
+    bench.now += 0.01
     bench.loop.turn(0)
     assert bench.core.ticks == [(bench.now, 1e9 + bench.now)]
+
+
+def test_deadline_that_a_message_set_is_seen_within_the_time_of_a_busy_loop(bench: Bench) -> None:
+    def answer(*said: object) -> list[Effect]:
+        bench.core.deadline_s = bench.now  # due at once
+        return []
+
+    bench.core.answer = answer
+    bench.dealer().send_multipart(PING)
+    bench.turn_until(lambda: bench.core.received)
+    bench.now += BUSY_S
+    bench.loop.turn(0)
+    assert len(bench.core.ticks) == 1
+
+
+def test_deadline_that_a_call_set_is_seen_in_the_next_turn(bench: Bench) -> None:
+    def act() -> list[Effect]:
+        bench.core.deadline_s = bench.now
+        return []
+
+    bench.loop.call(act)
+    bench.turn_until(lambda: bench.core.deadline_s == bench.now)
+    assert bench.core.ticks == []
+    bench.loop.turn(0)
+    assert len(bench.core.ticks) == 1
+
+
+def test_deadline_that_nothing_the_loop_knows_of_set_is_seen_when_it_looks_again(bench: Bench) -> None:
+    bench.core.deadline_s = bench.now
+    bench.loop.turn(0)
+    assert bench.core.ticks == []
+    bench.now += TURN_S_MAX
+    bench.loop.turn(0)
+    assert len(bench.core.ticks) == 1
+
+
+def test_core_is_asked_for_its_deadline_from_time_to_time_while_messages_come(bench: Bench) -> None:
+    dealer = bench.dealer()
+    bench.core.asked = 0
+    for turns in range(3):
+        for _ in range(20):
+            dealer.send_multipart(PING)
+            assert bench.hear(dealer) == PING
+        assert bench.core.asked == turns, "never while the clock stands still"
+        bench.now += BUSY_S
+        bench.loop.turn(0)
+        assert bench.core.asked == turns + 1
 
 
 def test_core_is_ticked_each_second_even_without_a_deadline(bench: Bench) -> None:

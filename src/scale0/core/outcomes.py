@@ -13,9 +13,10 @@ import msgspec
 
 from scale0.core.sessions import Session
 from scale0.core.settings import Limits
+from scale0.protocol.limits import INLINE_BYTES_MAX
 from scale0.protocol.messages import Error, Task, TaskReply
 
-SMALL_BYTES = 4096  # smaller outcomes are limited by their number alone
+SMALL_BYTES = 1024  # smaller outcomes are limited by their number alone
 
 
 class Outcomes:
@@ -30,8 +31,10 @@ class Outcomes:
         session.kept[sequence] = outcome
         self.count += 1
         if size > SMALL_BYTES:
-            session.heavy[sequence] = size
-            self.bytes += size
+            # A body that came inside its header frame is held twice: by itself, and in what is passed on.
+            weight = 2 * size if size <= INLINE_BYTES_MAX else size
+            session.heavy[sequence] = weight
+            self.bytes += weight
         if self.count > self.limits.outcomes or self.bytes > self.limits.outcomes_bytes:
             self._evict(session)
 

@@ -20,7 +20,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     accepted_per_client: int = 50_000  # → 429
     undelivered_bytes_per_client: int = 16 * 1024 * 1024  # held for an absent client; then it must ask again
     outcomes: int = 100_000  # settled outcomes kept for resends; the oldest is forgotten
-    outcomes_bytes: int = 128 * 1024 * 1024  # of those over 4 KiB; the oldest is forgotten
+    outcomes_bytes: int = 128 * 1024 * 1024  # of those over 1 KiB; the oldest is forgotten
     dead_letters: int = 1_000  # the oldest is forgotten
     dead_letter_bytes: int = 16 * 1024 * 1024  # the oldest is forgotten
     error_clients: int = 10_000  # the least recently bad is forgotten

@@ -4,8 +4,8 @@ One thread owns sockets and core, so nothing is locked. Every message is read to
 short or many-framed one must never leave the socket between two frames, or one client would get another's reply. A send
 can fail at its first frame only, and a failed send is an input of the core (rule 10).
 
-This is the hot path: two to six frames a message pass here, and everything rare stands in a function of its own. Flags
-are plain ints, a frame's `more` comes with it, and no exception is raised but the one that ends a batch.
+This is the hot path: every task passes here four times, and everything rare stands in a function of its own. Flags are
+plain ints, a frame's `more` comes with it, and no exception is raised but the one that ends a batch.
 """
 
 from __future__ import annotations
