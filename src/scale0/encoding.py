@@ -37,6 +37,7 @@ from scale0.protocol.messages import Body
 
 ENCODED: Final = msgspec.msgpack.encode({"encoding": "msgpack"})
 RAW: Final = msgspec.msgpack.encode({"encoding": "raw"})
+_KNOWN: Final = {ENCODED: "msgpack", RAW: "raw"}  # what our own clients say need not be read each time
 JSON_SERVICES: Final = "scale0."
 
 _Decoder = msgspec.msgpack.Decoder[Any] | msgspec.json.Decoder[Any]
@@ -141,8 +142,8 @@ class Signature:
                 raise EncodingError(f"{self.name} takes a body of one frame, not {len(body)}")
             body = (b"\x90",)
         frame = body[0]
-        if options == RAW or (self._takes_raw and _encoding(options) is None):
-            return self._raw_argument(frame), {}
+        if options == RAW or (self._takes_raw and options != ENCODED and _encoding(options) is None):
+            return ((frame,) if self._takes_raw else self._raw_argument(frame)), {}
         quick = self._quick.get(frame[0] if frame else 0)
         if quick is not None:
             try:
@@ -170,8 +171,8 @@ class Signature:
             _checked(self._check, _encode(value), f"the result of {self.name}")
 
     def _raw_argument(self, frame: bytes) -> tuple[Any, ...]:
-        """The body itself as the one argument; a handler that wants no bytes says so."""
-        args, _ = self._bind([msgspec.Raw(_encode(frame))], {}) if not self._takes_raw else ((frame,), {})
+        """The body as the one argument of a handler that may want no bytes, and says so then."""
+        args, _ = self._bind([msgspec.Raw(_encode(frame))], {})
         return tuple(args)
 
     def _bind(self, args: list[msgspec.Raw], kwargs: dict[str, msgspec.Raw]) -> tuple[list[Any], dict[str, Any]]:
@@ -258,6 +259,8 @@ def _encoding(options: bytes) -> str | None:
     """What the sender says of its body; None: it did not say."""
     if not options:
         return None
+    if options in _KNOWN:
+        return _KNOWN[options]
     try:
         return msgspec.msgpack.decode(options, type=_Options).encoding
     except _BAD:

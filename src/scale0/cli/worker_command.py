@@ -27,6 +27,8 @@ from scale0.worker.options import check_capacity, read_addresses
 USUAL_NAMES = ("worker", "app")
 """Looked for when the target names a module alone and there are several workers in it."""
 
+_OWN_FILES = Path(__file__).parent.parent  # a mistake is shown where the user made it
+
 
 class WorkerCommand(msgspec.Struct, kw_only=True):
     """What was asked for on the command line. None leaves it to the worker's own settings."""
@@ -106,7 +108,7 @@ def _broken(name: str, error: BaseException) -> str:
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if "importlib" not in frame.filename and not frame.filename.endswith("worker_command.py")
+        if "importlib" not in frame.filename and not Path(frame.filename).is_relative_to(_OWN_FILES)
     ]
     where = f"\nin {frames[-1].filename}, line {frames[-1].lineno}" if frames else ""
     if isinstance(error, SyntaxError) and error.filename:

@@ -22,24 +22,21 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from scale0.client.engine import Engine
+from scale0.client.engine import Engine, Sending
 from scale0.client.options import GRACE_S, ClientOptions
 from scale0.client.record import Record
 from scale0.client.waker import Sleep
 from scale0.errors import DeadlineExceeded, Unreachable, UsageError
 from scale0.protocol.ids import show_id
-from scale0.protocol.messages import Body
 
 PARK_S: Final = 0.05  # how long the background thread stays away after the last caller
+TAKE_S: Final = 0.001  # callers that submit one by one and do not wait take what has come this often
 IDLE_S: Final = 10.0  # no sleep is longer
 SPIN_S: Final = 0.001  # the shortest sleep, should a deadline have passed and not moved
 CLOSE_S: Final = 5.0  # how long `close` waits for the background thread
-
-Sending = tuple[Record, Body, bytes]
-"""A record, and the body and options of its TASK."""
 
 _monotonic = time.monotonic
 
@@ -59,6 +56,7 @@ class Driver:
         self._wakes_at_s = 0.0  # when whoever leads looks at the time again
         self._sleeps_on = 0  # which of the engine's sockets
         self._used_at_s = 0.0  # when a caller last submitted or waited: both take what has come
+        self._taken_at_s = 0.0  # when a submission last did
         self._callbacks: deque[Callable[[], None]] = deque()
         self._must_close = False
         self._is_forked = False
@@ -67,15 +65,16 @@ class Driver:
 
     # --- verbs, from any thread -----------------------------------------------------------------------------------
 
-    def submit(self, sendings: Iterable[Sending], timeout_s: float, priority: int) -> None:
-        """Send tasks; outcomes come to their records."""
+    def submit(self, sendings: Sequence[Sending], timeout_s: float, priority: int) -> None:
+        """Send tasks of one service; outcomes come to their records."""
         self._check()
         with self.state:
-            submit = self.engine.submit
-            for record, body, options in sendings:
-                submit(record, body, options, timeout_s, priority)
-            self._after_use()
-            self._used_at_s = _monotonic()
+            self.engine.submit_all(sendings, timeout_s, priority)
+            now = _monotonic()
+            if self._is_slept_on() or now >= self._taken_at_s + TAKE_S:
+                self._taken_at_s = now
+                self._after_use()
+            self._used_at_s = now
 
     def cancel(self, records: Iterable[Record]) -> None:
         """Nobody wants these any more."""
@@ -91,7 +90,7 @@ class Driver:
         record = sending[0]
         try:
             with self.state:
-                self.engine.submit(*sending, timeout_s, priority)
+                self.engine.submit_all((sending,), timeout_s, priority)
                 self._wait(record, timeout_s + GRACE_S)
         except BaseException as error:
             self.cancel([record])
@@ -259,6 +258,10 @@ class Driver:
             self._sleeps_on = engine.generation
             self._wake_sleepers()
         self._wake_leader_if_ready()
+
+    def _is_slept_on(self) -> bool:
+        """Whether somebody sleeps on the socket, or is to. If not, the next who does looks first: no signal is lost."""
+        return self._leader is not None or self._has_background_lead or self.engine.generation != self._sleeps_on
 
     def _wake_leader_if_ready(self) -> None:
         """Another thread may have taken what the leader sleeps for, and with it the signal."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import random
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from scale0.client.options import ClientOptions
@@ -24,7 +25,11 @@ from scale0.errors import ProtocolError, Scale0Error, UsageError
 from scale0.protocol import native
 from scale0.protocol.dialects import CLIENT
 from scale0.protocol.messages import Body, Command, Error, Message, TaskId, TaskReply
+from scale0.protocol.native import decode_taskreply, encode_task
 from scale0.transport.dealer import DRAIN_MAX, Dealer
+
+Sending = tuple[Record, Body, bytes]
+"""A record, and the body and options of its TASK."""
 
 BATCHES_MAX: Final = 16  # taken in one go, before timers and other threads have their turn
 
@@ -71,18 +76,25 @@ class Engine:
 
     def submit(self, record: Record, body: Body, options: bytes, timeout_s: float, priority: int) -> None:
         """Send a task; its outcome comes to `record`."""
+        self.submit_all(((record, body, options),), timeout_s, priority)
+
+    def submit_all(self, sendings: Sequence[Sending], timeout_s: float, priority: int) -> None:
+        """Send tasks of one service; their outcomes come to their records. If one cannot be taken, none is."""
         if self.is_closed or self.error is not None or not self._is_started:
             self.start()
         now = time.monotonic()
-        record.id, effects = self.session.submit(
-            record.service, body, timeout_s, now, priority=priority, options=options
-        )
-        self.records[record.id] = record
-        if effects:
-            if len(effects) == 1 and type(effects[0]) is Transmit:
-                self._transmit(effects[0].message, now)
-            else:
-                self.perform(effects)
+        requests = [(body, options) for _, body, options in sendings]
+        ids, tasks = self.session.submit_all(sendings[0][0].service, requests, timeout_s, now, priority)
+        records = self.records
+        for (record, _, _), task_id in zip(sendings, ids, strict=True):
+            record.id = task_id
+            records[task_id] = record
+        if tasks:
+            self.is_unsettled = True
+            messages = [encode_task(_HEADER, task) for task in tasks]
+            taken = self.dealer.send_all(messages) if self.dealer.is_open else 0
+            for task in tasks[taken:]:
+                self.perform(self.session.send_failed(task, now))
 
     def cancel(self, record: Record) -> None:
         """Nobody wants this task's outcome any more: the broker is told, and whatever comes is dropped."""
@@ -128,29 +140,38 @@ class Engine:
             return False
         messages = self.dealer.drain(limit)
         now = time.monotonic()
-        receive = self.session.receive
-        records = self.records
         generation = self.generation
+        replies: list[TaskReply] = []  # those that have come since the last other message
         for frames in messages:
             header = frames[0]
             try:
                 if header[:7] == _TASKREPLY:
-                    message: Message = native.decode_taskreply(header, frames)
-                else:
-                    message = _decode(frames)
+                    replies.append(decode_taskreply(header, frames))
+                    continue
+                message = _decode(frames)
             except ProtocolError:
                 self.malformed += 1
                 continue
-            for effect in receive(message, now):
-                if type(effect) is Settled and type(effect.outcome) is TaskReply:
-                    record = records.pop(effect.id, None)
-                    if record is not None:
-                        record.settle(effect.outcome)
-                else:
-                    self.perform([effect])
+            self._take_replies(replies, now)
+            replies = []
+            self.perform(self.session.receive(message, now))
             if generation != self.generation:
                 return False  # the rest came over a connection that no longer counts
+        self._take_replies(replies, now)
         return len(messages) == limit
+
+    def _take_replies(self, replies: list[TaskReply], now: float) -> None:
+        if not replies:
+            return
+        out: list[ParticipantEffect] = []
+        final = self.session.receive_replies(replies, now, out)
+        if out:
+            self.perform(out)  # parts come before the end of what they are parts of
+        take = self.records.pop
+        for reply in final:
+            record = take(reply.id, None)
+            if record is not None:
+                record.settle(reply)
 
     def tick(self) -> None:
         self.perform(self.session.tick(time.monotonic(), time.time()))

@@ -106,7 +106,7 @@ class FutureRecord(Record):
 
     def __init__(self, future: TaskFuture, service: str, returns: Any) -> None:
         super().__init__(service, returns)
-        self._future = future
+        self._future: TaskFuture | None = future  # until its outcome has come: a lasting circle would be left to the gc
         self.value: Any = None
         self.error: Scale0Error | None = None
 
@@ -119,7 +119,9 @@ class FutureRecord(Record):
         except Scale0Error as error:
             self.error = error
         super().settle(outcome)
-        self._future.settled()
+        future, self._future = self._future, None
+        if future is not None:
+            future.settled()
 
     def take(self) -> Any:
         if self.error is not None:

@@ -10,15 +10,14 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from scale0.client.engine import Engine
+from scale0.client.engine import Engine, Sending
 from scale0.client.options import GRACE_S, ClientOptions
 from scale0.client.record import Record
 from scale0.errors import DeadlineExceeded, Unreachable, UsageError
 from scale0.protocol.ids import show_id
-from scale0.protocol.messages import Body
 
 SPIN_S: Final = 0.001  # the shortest timer, should a deadline have passed and not moved
 
@@ -42,11 +41,10 @@ class LoopDriver:
             raise UsageError("this client belongs to an event loop that is closed: make a new one")
         return self._loop
 
-    def submit(self, sendings: Iterable[tuple[Record, Body, bytes]], timeout_s: float, priority: int) -> None:
-        """Send tasks; outcomes come to their records."""
+    def submit(self, sendings: Sequence[Sending], timeout_s: float, priority: int) -> None:
+        """Send tasks of one service; outcomes come to their records."""
         self._after_use()
-        for record, body, options in sendings:
-            self.engine.submit(record, body, options, timeout_s, priority)
+        self.engine.submit_all(sendings, timeout_s, priority)
 
     def cancel(self, records: Iterable[Record]) -> None:
         """Nobody wants these any more."""

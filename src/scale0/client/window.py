@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 from scale0.client.record import Record
@@ -38,19 +39,19 @@ class Window:
         room = self._in_flight - len(records)
         if self._items is None or (room < self._batch and records[0].is_ready):
             return []
-        sendings = []
-        for _ in range(room):
-            try:
-                item = next(self._items)
-            except StopIteration:
-                self._items = None
-                break
-            record = Record(self._service, self._returns)
+        sendings: list[tuple[Record, Body, bytes]] = []
+        service, returns = self._service, self._returns
+        full = len(records) + room
+        for item in islice(self._items, room):
+            record = Record(service, returns)
             records.append(record)
             try:
-                sendings.append((record, *encode_arguments((item,), {})))
+                body, options = encode_arguments((item,), {})
+                sendings.append((record, body, options))
             except UsageError as error:  # its place in the order is where it is told
                 record.settle(error)
+        if len(records) < full:
+            self._items = None
         return sendings
 
     def take_ready(self) -> Iterator[Record]:

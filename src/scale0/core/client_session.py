@@ -11,17 +11,18 @@ a grace later (504, for the broker's own word may be under way).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
 
 from scale0.core.link import Effects, Link, LinkSettings, Phase, Random
-from scale0.core.open_task import NO_BUCKET, OpenTask, check_name, remaining_ms_of, size_of
+from scale0.core.open_task import NO_BUCKET, Names, OpenTask, check_terms, remaining_ms_of, size_of
 from scale0.core.participant import Part, ParticipantEffect, Settled, Transmit
 from scale0.core.timers import Timetable
 from scale0.errors import Overloaded, Scale0Error, UsageError
 from scale0.protocol.codes import Code
 from scale0.protocol.ids import id_prefix, sequence_of
-from scale0.protocol.limits import OPTIONS_BYTES_MAX, PRIORITIES, PRIORITY_NORMAL
+from scale0.protocol.limits import PRIORITY_NORMAL
 from scale0.protocol.messages import NO_VERSION, Body, Cancel, Error, Flag, Message, Task, TaskId, TaskReply
 
 GRACE_S: Final = 1.0  # how long after its deadline, or its cancelling, a task's outcome is waited for
@@ -31,13 +32,11 @@ FLUSH_MAX: Final = 512  # tasks sent at once after a reconnect; the rest follows
 STALL_S: Final = 0.02  # a full pipe is tried again after this
 RESOLUTION_S: Final = 0.05  # a deadline is met at most that much late
 LOOK_EVERY: Final = 64  # submissions after which the oldest open task is looked up
-NAMES_MAX: Final = 1024  # service names that are known to be well formed
 
 _UP: Final = Phase.UP
 _OVER: Final = Phase.OVER
 _RESENT: Final = int(Flag.RESENT)
 _PARTLY_ANSWERED: Final = int(Flag.PARTLY_ANSWERED)
-_PRIORITIES: Final = range(PRIORITIES)
 _NOT_TAKEN: Final = (Code.UNKNOWN_SERVICE, Code.OVER_LIMIT, Code.NOT_ACCEPTING)
 
 
@@ -60,7 +59,7 @@ class ClientSession:
         self._grace_s = grace_s
         self._open_max = open_max
         self._open_bytes_max = open_bytes_max
-        self._names: set[str] = set()
+        self._names = Names()
         self._sequence = 0
         self._oldest = 1  # no open task has a lower sequence
         self._open: dict[TaskId, OpenTask] = {}  # in order of sequence
@@ -80,22 +79,10 @@ class ClientSession:
         return out
 
     def receive(self, message: Message, now: float) -> list[ParticipantEffect]:
-        if type(message) is TaskReply:
-            self._heartbeat.heard_at_s = now
-            task_id = message.id
-            task = self._open.get(task_id)
-            if task is None:
-                self.discarded += 1
-                return []
-            if message.final and message.part <= task.next_part:
-                self._forget(task_id, task)
-                settled: Effects = [Settled(task_id, message)]
-                if self._awaited is not None:
-                    self._move_if_answered(now, settled)
-                return settled
-            return self._part(task, message, now)
         out: Effects = []
-        if type(message) is Error and message.id:
+        if type(message) is TaskReply:
+            out[:0] = [Settled(reply.id, reply) for reply in self.receive_replies((message,), now, out)]
+        elif type(message) is Error and message.id:
             self._task_error(message, now, out)
         else:
             self.link.receive(message, now, out)
@@ -156,47 +143,65 @@ class ClientSession:
         options: bytes = b"",
     ) -> tuple[TaskId, list[ParticipantEffect]]:
         """A new task. Its outcome comes as `Settled`, by its deadline and a grace at the latest."""
-        link = self.link
-        tasks = self._open
-        size = size_of(body)
-        if len(tasks) >= self._open_max or self._open_bytes + size > self._open_bytes_max or link.phase is _OVER:
-            raise self._refusal(service)
-        if service not in self._names:
-            self._learn_name(service)
-        if priority not in _PRIORITIES or len(options) > OPTIONS_BYTES_MAX:
-            raise UsageError(f"a priority is 0 to {PRIORITIES - 1}, options have at most {OPTIONS_BYTES_MAX} bytes")
-        sequence = self._sequence = self._sequence + 1
+        ids, leaving = self.submit_all(service, ((body, options),), timeout_s, now, priority)
+        return ids[0], [Transmit(task) for task in leaving]
+
+    def submit_all(
+        self, service: str, requests: Sequence[tuple[Body, bytes]], timeout_s: float, now: float, priority: int
+    ) -> tuple[list[TaskId], list[Task]]:
+        """New tasks of one service, each a body and options: all of them, or none. Returns what is to be sent now."""
+        sizes = self._check(service, requests, priority)
+        tasks, file = self._open, self._due.add
         if not tasks:
-            self._oldest = sequence
-        elif not sequence % LOOK_EVERY:
+            self._oldest = self._sequence + 1
+        elif self._sequence % LOOK_EVERY + len(requests) >= LOOK_EVERY:
             self.link_oldest_unanswered()
-        task_id = TaskId(self._prefix + sequence.to_bytes(8, "big"))
-        deadline_s = now + timeout_s
-        bucket = self._due.add(task_id, task_id, deadline_s)
-        self._open_bytes += size
+        prefix, oldest, sequence = self._prefix, self._oldest, self._sequence
         heartbeat = self._heartbeat
         # After such a silence a tick is due that ends the link: what is sent now would have to be sent again, flagged.
-        if self._may_send and now < heartbeat.heard_at_s + heartbeat.silence_s:
-            tasks[task_id] = OpenTask(service, body, priority, options, deadline_s, size, bucket, 1)
-            task = Task(
-                task_id,
-                service,
-                body,
-                remaining_ms_of(timeout_s),
-                1,
-                priority,
-                0,
-                int((now + heartbeat.clock.wall_offset_s) * 1e6),
-                sequence - self._oldest,
-                0,
-                NO_VERSION,
-                options,
-            )
-            return task_id, [Transmit(task)]
-        tasks[task_id] = OpenTask(service, body, priority, options, deadline_s, size, bucket)
-        if link.phase is _UP:
-            self._postpone(task_id, now)
-        return task_id, []
+        may_send = self._may_send and now < heartbeat.heard_at_s + heartbeat.silence_s
+        must_wait = not may_send and self.link.phase is _UP
+        transmissions = int(may_send)
+        deadline_s = now + timeout_s
+        remaining_ms = remaining_ms_of(timeout_s)
+        sent_us = int((now + heartbeat.clock.wall_offset_s) * 1e6)
+        ids: list[TaskId] = []
+        leaving: list[Task] = []
+        for (body, options), size in zip(requests, sizes, strict=True):
+            sequence += 1
+            task_id: TaskId = prefix + sequence.to_bytes(8, "big")  # type: ignore[assignment]  # NewType costs a call
+            ids.append(task_id)
+            bucket = file(task_id, task_id, deadline_s)
+            tasks[task_id] = OpenTask(service, body, priority, options, deadline_s, size, bucket, transmissions)
+            if may_send:
+                behind = sequence - oldest
+                leaving.append(
+                    Task(task_id, service, body, remaining_ms, 1, priority, 0, sent_us, behind, 0, NO_VERSION, options)
+                )
+            elif must_wait:
+                self._postpone(task_id, now)
+        self._sequence = sequence
+        self._open_bytes += sum(sizes)
+        return ids, leaving
+
+    def receive_replies(self, replies: Iterable[TaskReply], now: float, out: Effects) -> list[TaskReply]:
+        """Many replies at once. Returns those that settle their tasks, in place of `Settled`, to follow `out`."""
+        self._heartbeat.heard_at_s = now
+        tasks = self._open
+        forget = self._forget
+        final: list[TaskReply] = []
+        for reply in replies:
+            task = tasks.get(reply.id)
+            if task is None:
+                self.discarded += 1
+            elif reply.final and reply.part <= task.next_part:
+                forget(reply.id, task)
+                final.append(reply)
+                if self._awaited is not None:
+                    self._move_if_answered(now, out)
+            else:
+                out.extend(self._part(task, reply, now))
+        return final
 
     def cancel(self, task_id: TaskId, now: float) -> list[ParticipantEffect]:
         """The outcome is no longer wanted. It still comes: 499, or what was final before the broker knew."""
@@ -372,29 +377,23 @@ class ClientSession:
         remaining_ms = remaining_ms_of(task.deadline_s - now)
         send_time_us = self._heartbeat.clock.wall_us(now)
         behind = sequence_of(task_id) - self._oldest
-        return Task(
-            task_id,
-            task.service,
-            task.body,
-            remaining_ms,
-            1,
-            task.priority,
-            flags,
-            send_time_us,
-            behind,
-            options=task.options,
-        )
+        fields = (remaining_ms, 1, task.priority, flags, send_time_us, behind)
+        return Task(task_id, task.service, task.body, *fields, options=task.options)
 
     # --- refusals -------------------------------------------------------------------------------------------------
+
+    def _check(self, service: str, requests: Sequence[tuple[Body, bytes]], priority: int) -> list[int]:
+        """The sizes of the bodies, if all of them may be submitted."""
+        sizes = [size_of(body) for body, _ in requests]
+        is_full = len(self._open) + len(sizes) > self._open_max or self._open_bytes + sum(sizes) > self._open_bytes_max
+        if is_full or self.link.phase is _OVER:
+            raise self._refusal(service)
+        self._names.check(service)
+        check_terms(priority, requests)
+        return sizes
 
     def _refusal(self, service: str) -> Scale0Error:
         if self.link.phase is _OVER:
             return self.link.error or UsageError("the client is closed")
         text = f"{len(self._open):,} tasks with {self._open_bytes:,} bytes are open, this client's limit"
         return Overloaded(int(Code.OVER_LIMIT), text, service)
-
-    def _learn_name(self, service: str) -> None:
-        check_name(service)
-        if len(self._names) >= NAMES_MAX:
-            self._names.clear()
-        self._names.add(service)

@@ -5,15 +5,18 @@ A body or a name that no broker would take is refused here, before it is sent: a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from scale0.errors import PayloadTooLarge, UsageError
 from scale0.protocol import limits
-from scale0.protocol.limits import FRAME_BYTES_MAX, REMAINING_MS_MAX
+from scale0.protocol.limits import FRAME_BYTES_MAX, OPTIONS_BYTES_MAX, PRIORITIES, REMAINING_MS_MAX
 from scale0.protocol.messages import Body
 
+NAMES_MAX: Final = 1024
+_PRIORITIES: Final = range(PRIORITIES)
 NO_BUCKET: Final = -1  # its time has come, and it is being looked at
 
 
@@ -54,6 +57,26 @@ def size_of(body: Body) -> int:
 def check_name(service: str) -> None:
     if not 0 < len(service.encode()) <= limits.SERVICE_BYTES_MAX:
         raise UsageError(f"a service name has 1 to {limits.SERVICE_BYTES_MAX} bytes, not {service!r}")
+
+
+class Names:
+    """Service names that are known to be well formed: a client uses few, and again and again."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def check(self, service: str) -> None:
+        if service not in self._known:
+            check_name(service)
+            if len(self._known) >= NAMES_MAX:
+                self._known.clear()
+            self._known.add(service)
+
+
+def check_terms(priority: int, requests: Sequence[tuple[Body, bytes]]) -> None:
+    """Raises `UsageError` for a priority or for options that no broker takes."""
+    if priority not in _PRIORITIES or max([len(options) for _, options in requests]) > OPTIONS_BYTES_MAX:
+        raise UsageError(f"a priority is 0 to {PRIORITIES - 1}, options have at most {OPTIONS_BYTES_MAX} bytes")
 
 
 def remaining_ms_of(remaining_s: float) -> int:

@@ -10,6 +10,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from scale0.errors import UsageError
+from scale0.protocol import limits
+
 BOUND_INTERVALS: Final = 2.0  # a task may wait in the worker for so many heartbeat intervals
 
 
@@ -17,8 +20,7 @@ class Throttle:
     """The capacity that a worker offers, between nothing and all that it has."""
 
     def __init__(self, capacity: int, *, is_on: bool, bound_s: float | None = None) -> None:
-        self.capacity = capacity
-        self.offered = capacity
+        self.set_capacity(capacity)
         self._is_on = is_on
         self._bound_s = bound_s
         self._oldest_wait_s = 0.0
@@ -26,6 +28,8 @@ class Throttle:
 
     def set_capacity(self, capacity: int) -> None:
         """All that it has, from now on; what it offers starts there."""
+        if not 0 <= capacity <= limits.CAPACITY_MAX:
+            raise UsageError(f"a worker's capacity is 0 to {limits.CAPACITY_MAX}, not {capacity}")
         self.capacity = self.offered = capacity
 
     def report(self, oldest_wait_s: float) -> None:

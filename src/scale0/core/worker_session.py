@@ -41,6 +41,9 @@ LEAVE_TIMEOUT_S: Final = 30.0
 FLUSH_MAX: Final = 512  # kept replies sent at once; the rest follows at the next tick
 STALL_S: Final = 0.02  # a full pipe is tried again after this
 
+Answer = tuple[TaskId, int, Body, int, int, bool, int, int]
+"""One reply or a part of one: id, attempt, body, status, part, is final, wait_us, work_us."""
+
 _UP: Final = Phase.UP
 _RETURNED: Final = int(Status.RETURNED)
 
@@ -61,7 +64,6 @@ class WorkerSession:
         kept_max: int = KEPT_MAX,
         kept_bytes_max: int = KEPT_BYTES_MAX,
     ) -> None:
-        _check_capacity(capacity)
         self.link = Link(settings, random, self)
         self.is_ready = False  # the broker took READY on this link
         self.discarded = 0  # replies of the shell for tasks that are not held
@@ -88,11 +90,10 @@ class WorkerSession:
         return out
 
     def receive(self, message: Message, now: float) -> list[ParticipantEffect]:
-        if type(message) is Task:
-            self._heartbeat.heard_at_s = now
-            return self._task(message, now)
         out: Effects = []
-        if type(message) is ReadyOk:
+        if type(message) is Task:
+            out += [Run(task, now + task.remaining_ms / 1000) for task in self.receive_tasks((message,), now, out)]
+        elif type(message) is ReadyOk:
             self._heartbeat.heard_at_s = now
             self._ready_ok(message, now, out)
         elif type(message) is Cancel:
@@ -172,24 +173,32 @@ class WorkerSession:
         work_us: int = UNKNOWN_US,
     ) -> list[ParticipantEffect]:
         """Answer a held task: any number of parts, numbered from 0, and one final reply."""
-        held = (task_id, attempt)
-        if held not in self._held:
-            self.discarded += 1
-            return []
-        link = self.link
-        time_us = int((now + self._heartbeat.clock.wall_offset_s) * 1e6)
-        version = link.config_version
-        message = TaskReply(task_id, body, attempt, status, part, final, time_us, wait_us, work_us, version)
         out: Effects = []
-        if self.is_ready and not self._kept:
-            out.append(Transmit(message))
-        else:
-            self._note_dropped(self._kept.add(message), out)
-        if final:
-            del self._held[held]
-            if self._is_going:
-                self._go_soon(now)
-        return out
+        answer = (task_id, attempt, body, status, part, final, wait_us, work_us)
+        return [*map(Transmit, self.reply_all((answer,), now, out)), *out]
+
+    def reply_all(self, answers: Iterable[Answer], now: float, out: Effects) -> list[TaskReply]:
+        """Answer held tasks. Returns what is to be sent now, in order; other effects go to `out`."""
+        all_held = self._held
+        may_send = self.is_ready and not self._kept
+        time_us = int((now + self._heartbeat.clock.wall_offset_s) * 1e6)
+        version = self.link.config_version
+        leaving: list[TaskReply] = []
+        for task_id, attempt, body, status, part, final, wait_us, work_us in answers:
+            held = (task_id, attempt)
+            if held not in all_held:
+                self.discarded += 1
+                continue
+            message = TaskReply(task_id, body, attempt, status, part, final, time_us, wait_us, work_us, version)
+            if may_send:
+                leaving.append(message)
+            else:
+                self._note_dropped(self._kept.add(message), out)
+            if final:
+                del all_held[held]
+        if self._is_going:
+            self._go_soon(now)
+        return leaving
 
     def offer(self, offer: ServiceOffer, now: float) -> list[ParticipantEffect]:
         """Serve one more service, or the same one on other terms."""
@@ -206,7 +215,6 @@ class WorkerSession:
 
     def set_capacity(self, capacity: int, now: float) -> list[ParticipantEffect]:
         """How many tasks at once; 0 is a pause. What is held beyond it is finished."""
-        _check_capacity(capacity)
         self._throttle.set_capacity(capacity)
         return self._changed(now)
 
@@ -270,20 +278,23 @@ class WorkerSession:
 
     # --- messages -------------------------------------------------------------------------------------------------
 
-    def _task(self, task: Task, now: float) -> list[ParticipantEffect]:
-        held = (task.id, task.attempt)
-        if held in self._held:
-            return []  # the same attempt again: it is being worked on, and its reply answers both
-        if (
-            len(self._held) >= self._throttle.capacity
-            or task.service not in self._offers
-            or task.remaining_ms <= 0
-            or self._is_going
-        ):
-            time_us = self._heartbeat.clock.wall_us(now)
-            return [Transmit(TaskReply(task.id, (), task.attempt, _RETURNED, time_us=time_us))]
-        self._held[held] = None
-        return [Run(task, now + task.remaining_ms / 1000)]
+    def receive_tasks(self, tasks: Iterable[Task], now: float, out: Effects) -> list[Task]:
+        """Take many tasks at once. Returns those to run, in place of `Run`; other effects go to `out`."""
+        self._heartbeat.heard_at_s = now
+        all_held, offers = self._held, self._offers
+        room = 0 if self._is_going else self._throttle.capacity
+        started: list[Task] = []
+        for task in tasks:
+            held = (task.id, task.attempt)
+            if held in all_held:
+                continue  # the same attempt again: it is being worked on, and its reply answers both
+            if len(all_held) >= room or task.service not in offers or task.remaining_ms <= 0:
+                time_us = self._heartbeat.clock.wall_us(now)
+                out.append(Transmit(TaskReply(task.id, (), task.attempt, _RETURNED, time_us=time_us)))
+            else:
+                all_held[held] = None
+                started.append(task)
+        return started
 
     def _ready_ok(self, message: ReadyOk, now: float, out: Effects) -> None:
         if self.link.phase is not _UP or not self.link.agree(message, now, out):
@@ -383,8 +394,3 @@ class WorkerSession:
         self._unanswered = 0
         self._confirmed_capacity = -1
         self._flush_at_s = self._ready_again_at_s = self._go_at_s = math.inf
-
-
-def _check_capacity(capacity: int) -> None:
-    if not 0 <= capacity <= limits.CAPACITY_MAX:
-        raise UsageError(f"a worker's capacity is 0 to {limits.CAPACITY_MAX}, not {capacity}")

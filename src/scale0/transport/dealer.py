@@ -8,8 +8,12 @@ sleeping on them, ask `is_readable` after the last `send` or `drain`, for either
 IMMEDIATE stays off: a CONNECT that is sent before the broker listens waits in the pipe and leaves when it does. What
 should not wait there is told by the session, which hears of a broken link through `failures`.
 
-Flags are plain ints and frames come as `Frame` with `more`: enum flags and getsockopt(RCVMORE) would cost as much again
-as everything else in these loops.
+Flags are plain ints, for enum flags would cost as much again as everything else in these loops. So would asking after
+each frame whether more follow; a header frame that says that it holds the whole body is believed. If it lied, what
+follows would be read as a message of its own, and the codec would refuse that.
+
+Each message that finds ZeroMQ's own thread asleep wakes it, which costs more than the message. So messages that leave
+together are encoded first and handed over in one go, by `send_all`.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ import zmq
 
 from scale0.errors import UsageError
 from scale0.protocol import limits
+from scale0.protocol.messages import Command
 
 DRAIN_MAX: Final = 256  # messages taken at once, before the shell looks at its timers again
 HWM_MESSAGES: Final = 20_000  # in either direction; a full pipe makes `send` say False
@@ -47,6 +52,13 @@ _MORE: Final = int(zmq.SNDMORE) | int(zmq.NOBLOCK)
 _EVENTS: Final = int(zmq.EVENTS)
 _POLLIN: Final = int(zmq.POLLIN)
 _POLLOUT: Final = int(zmq.POLLOUT)
+_RCVMORE: Final = int(zmq.RCVMORE)
+
+# Of TASK and TASKREPLY: the byte whose highest bit says that the body stands in the header frame.
+_COMMAND_AT: Final = 6
+_WHOLE_AT: Final = 9
+_WHOLE: Final = 0x80
+_MAY_BE_WHOLE: Final = frozenset((int(Command.TASK), int(Command.TASKREPLY)))
 
 _CLOSED: Final = int(zmq.EVENT_CLOSED)
 _LOST: Final = int(zmq.EVENT_DISCONNECTED)
@@ -142,19 +154,25 @@ class Dealer:
 
     def send(self, frames: Sequence[bytes]) -> bool:
         """Hand one message to ZeroMQ. False: the pipe is full, and nothing of it was taken."""
+        return self.send_all((frames,)) == 1
+
+    def send_all(self, messages: Sequence[Sequence[bytes]]) -> int:
+        """Hand messages to ZeroMQ, one after another. Returns how many the pipe took before it was full."""
         send = self._send
+        taken = 0
         try:
             # Only the first frame can meet a full pipe: the limit counts whole messages.
-            if len(frames) == 2:
-                send(frames[0], _MORE)
-                send(frames[1], _NOBLOCK)
-                return True
-            for frame in frames[:-1]:
-                send(frame, _MORE)
-            send(frames[-1], _NOBLOCK)
+            for frames in messages:
+                if len(frames) == 1:
+                    send(frames[0], _NOBLOCK)
+                else:
+                    for frame in frames[:-1]:
+                        send(frame, _MORE)
+                    send(frames[-1], _NOBLOCK)
+                taken += 1
         except zmq.Again:
-            return False
-        return True
+            pass
+        return taken
 
     def drain(self, limit: int = DRAIN_MAX) -> list[list[bytes]]:
         """The messages that have come, at most `limit`: fewer means that no more were there."""
@@ -163,17 +181,26 @@ class Dealer:
         recv = self._recv
         try:
             for _ in range(limit):
-                frame = recv(_NOBLOCK, False)
-                frames = [frame.bytes]
+                header = recv(_NOBLOCK)
+                frames = [header]
                 append(frames)
-                while frame.more:
-                    frame = recv(_NOBLOCK, False)
-                    # One frame over the limit is enough for the codec to refuse it; the rest is read and dropped.
-                    if len(frames) <= limits.FRAMES_MAX:
-                        frames.append(frame.bytes)
+                if len(header) > _WHOLE_AT and header[_WHOLE_AT] & _WHOLE and header[_COMMAND_AT] in _MAY_BE_WHOLE:
+                    continue
+                self._drain_rest(frames)
         except zmq.Again:
             pass
         return messages
+
+    def _drain_rest(self, frames: list[bytes]) -> None:
+        """The frames after the first one; a message comes whole, so they are there."""
+        recv = self._recv
+        has_more = self._get(_RCVMORE)
+        while has_more:
+            frame = recv(_NOBLOCK, False)  # a `Frame` knows whether more follow; asking the socket costs more
+            # One frame over the limit is enough for the codec to refuse it; the rest is read and dropped.
+            if len(frames) <= limits.FRAMES_MAX:
+                frames.append(frame.bytes)
+            has_more = frame.more
 
     def failures(self) -> list[str]:
         """What went wrong with the connection since the last call, in order, as sentences for people."""

@@ -20,6 +20,7 @@ from scale0.worker.outbox import LOOK_AGAIN_S, Outbox
 from scale0.worker.shell import Shell
 
 BACKLOG_S: Final = 0.25  # how often the session hears how long jobs wait here
+BUSY_S: Final = 0.01  # how often a link that does not sleep looks at the session's deadline
 SLEEP_MAX_S: Final = 60.0
 
 
@@ -37,6 +38,9 @@ class LinkThread:
         self._poller.register(outbox.fileno, select.POLLIN)
         self._socket_fds: tuple[int, ...] = ()
         self._monitor_fd = -1
+        self._has_input = False  # something has come, or may have come
+        self._batch = DRAIN_MAX  # how many messages are taken at once
+        self._due_s = 0.0  # when the session's deadline is looked at again
         self._is_quiet = False  # the last short sleep brought nothing
         self._backlog_at_s = 0.0
         self._has_begun = False
@@ -95,28 +99,45 @@ class LinkThread:
             outbox.calls.popleft()()
         if outbox.results:
             shell.send_results(now)
-        is_drained = True
-        if self._dealer.is_open:
-            messages = self._dealer.drain()
-            is_drained = len(messages) < DRAIN_MAX
-            if messages:
-                shell.receive(messages, now)
-        if now >= self._session.next_deadline():
-            shell.carry_out(self._session.tick(now, time.time()))
+        if self._dealer.is_open and (self._has_input or self._sync_runner.has_quick_job):
+            self._take_input(now)
+        if now >= self._due_s:
+            if now >= self._session.next_deadline():
+                shell.carry_out(self._session.tick(now, time.time()))
+            self._due_s = self._session.next_deadline()
         if shell.jobs and now >= self._backlog_at_s:
             self._backlog_at_s = now + BACKLOG_S
             shell.report_backlog(now)
-        if is_drained and not shell.is_over and not self._sync_runner.has_quick_job:
+        if self._has_input or shell.is_over or self._sync_runner.has_quick_job:
+            self._due_s = min(self._due_s, now + BUSY_S)  # what is done meanwhile may bring it forward
+        else:
             self._sleep(now)
+
+    def _take_input(self, now: float) -> None:
+        """Take what has come, at most one batch.
+
+        While messages come one by one, one is taken: a look for the next that finds none would cost more than taking
+        this one did, and `_sleep` has to ask again in any case.
+        """
+        messages = self._dealer.drain(self._batch)
+        self._has_input = len(messages) == DRAIN_MAX
+        if len(messages) < 2:
+            self._batch = 1
+        if messages:
+            self._shell.receive(messages, now)
 
     def _sleep(self, now: float) -> None:
         """Wait for a message, a result, a request or a timer, whichever comes first."""
         outbox = self._outbox
-        if outbox.results or outbox.calls or (self._dealer.is_open and self._dealer.is_readable):
+        if self._dealer.is_open and self._dealer.is_readable:
+            self._has_input = True
+            self._batch = DRAIN_MAX
+        if outbox.results or outbox.calls or self._has_input:
             for runner in self._shell.runners:
                 runner.wake(now)
             return
-        wake_at_s = min(self._session.next_deadline(), now + SLEEP_MAX_S)
+        self._due_s = self._session.next_deadline()
+        wake_at_s = min(self._due_s, now + SLEEP_MAX_S)
         for runner in self._shell.runners:
             runner.wake(now)
             look_at_s = runner.look(now)
@@ -138,12 +159,15 @@ class LinkThread:
                 outbox.clear()
             elif fd == self._monitor_fd:
                 self._shell.hear_failures()
+            else:
+                self._has_input = True
 
     def _watch_socket(self) -> None:
         """Poll the socket that is open now, and the former one no more."""
         for fd in self._socket_fds:
             self._poller.unregister(fd)
         self._socket_fds, self._monitor_fd = (), -1
+        self._has_input = self._dealer.is_open
         if self._dealer.is_open:
             self._monitor_fd = self._dealer.monitor_fileno
             self._socket_fds = (self._dealer.fileno, self._monitor_fd)

@@ -2,7 +2,7 @@
 
 Everything here runs in the link's thread (`link_thread.py`), which decides when. `receive` and `send_results` are the
 two halves of a task's way through a worker, and the only places where a microsecond counts: TASK goes straight to its
-decoder, and effects are looked up by their type.
+decoder, and tasks and replies pass the session in batches.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from scale0.core.participant import (
     Open,
     ParticipantEffect,
     Ready,
-    Run,
     Transmit,
 )
-from scale0.core.worker_session import WorkerSession
+from scale0.core.worker_session import Answer, WorkerSession
 from scale0.errors import ProtocolError, UsageError
 from scale0.protocol import codec, native
 from scale0.protocol.dialects import WORKER
-from scale0.protocol.messages import UNKNOWN_US, Command, Disconnect, Message, Ping, Status, TaskReply
+from scale0.protocol.messages import UNKNOWN_US, Command, Disconnect, Message, Ping, Status, Task
 from scale0.protocol.native import PREFIX_BYTES, decode_task, encode_taskreply
 from scale0.transport.dealer import Dealer
 from scale0.worker.handlers import Handler, cancelled_body
@@ -73,10 +72,8 @@ class Shell:
         self._has_connected = False
         self._is_taken = False  # the broker has said READYOK on this socket
         self._is_leaving = False
-        self._now = 0.0  # when the messages that are being handled were taken
         self._effects: dict[type[ParticipantEffect], Callable[..., None]] = {
             Transmit: self._transmit,
-            Run: self._run,
             Open: self._open,
             Abort: self._abort,
             Connected: self._connected,
@@ -94,32 +91,45 @@ class Shell:
 
     def receive(self, messages: list[list[bytes]], now: float) -> None:
         """Hand a batch of messages to the session. Its tasks are queued; the runners are woken by whoever calls."""
-        receive = self.session.receive
-        effects = self._effects
         socket_number = self._socket_number
-        self._now = now
+        tasks: list[Task] = []  # those that have come since the last other message
         for frames in messages:
+            header = frames[0]
             try:
-                if frames[0][:PREFIX_BYTES] == _TASK_PREFIX:
-                    message: Message = decode_task(frames[0], frames)
-                else:
-                    message = codec.decode(frames)[1]  # type: ignore[assignment]
+                if header[:PREFIX_BYTES] == _TASK_PREFIX:
+                    tasks.append(decode_task(header, frames))
+                    continue
+                message: Message = codec.decode(frames)[1]  # type: ignore[assignment]
             except ProtocolError as error:
                 logger.warning("the broker sent what is not allowed: %s", error)
                 continue
-            for effect in receive(message, now):
-                effects[type(effect)](effect)
+            self._take_tasks(tasks, now)
+            tasks = []
+            self.carry_out(self.session.receive(message, now))
             if socket_number != self._socket_number:
-                break  # messages of a closed socket no longer count
+                return  # messages of a closed socket no longer count
+        self._take_tasks(tasks, now)
+
+    def _take_tasks(self, tasks: list[Task], now: float) -> None:
+        """Queue the tasks that the session starts."""
+        out: list[ParticipantEffect] = []
+        for task in self.session.receive_tasks(tasks, now, out) if tasks else ():
+            handler = self._handlers.get(task.service)
+            if handler is None or self._is_leaving:
+                out += self.session.reply(task.id, task.attempt, (), status=Status.RETURNED, now=now)
+                continue
+            job = Job(task, handler, now + task.remaining_ms / 1000, now)
+            self.jobs[task.id, task.attempt] = job
+            self.runners[handler.is_async].add(job)
+        self.carry_out(out)
 
     def send_results(self, now: float) -> None:
         """Hand what the handlers have made to the session."""
         results = self._outbox.results
         take = results.popleft
-        reply = self.session.reply
         is_ready = self.session.is_ready
-        effects = self._effects
-        send = self.dealer.send
+        forget = self.jobs.pop
+        answers: list[Answer] = []
         for _ in range(len(results)):
             result = take()
             job, status, body, part, is_final, work_us = result
@@ -127,26 +137,19 @@ class Shell:
                 self._stalled.append(result)
                 continue
             if is_final:
-                self.jobs.pop((job.id, job.attempt), None)
+                forget((job.id, job.attempt), None)
             else:
                 job.parts_sent += 1
                 job.tell_room()
-            for effect in reply(
-                job.id,
-                job.attempt,
-                body,
-                now=now,
-                status=status,
-                part=part,
-                final=is_final,
-                wait_us=int((job.started_s - job.received_s) * 1e6) if job.started_s else UNKNOWN_US,
-                work_us=work_us,
-            ):
-                if type(effect) is Transmit and type(effect.message) is TaskReply:  # nearly always
-                    if not send(encode_taskreply(_HEADER, effect.message)):
-                        self.carry_out(self.session.send_failed(effect.message, now))
-                else:
-                    effects[type(effect)](effect)
+            wait_us = int((job.started_s - job.received_s) * 1e6) if job.started_s else UNKNOWN_US
+            answers.append((job.id, job.attempt, body, status, part, is_final, wait_us, work_us))
+        out: list[ParticipantEffect] = []
+        replies = self.session.reply_all(answers, now, out)
+        messages = [encode_taskreply(_HEADER, reply) for reply in replies]
+        taken = self.dealer.send_all(messages) if messages else 0
+        for reply in replies[taken:]:
+            out += self.session.send_failed(reply, now)
+        self.carry_out(out)
 
     def hear_failures(self) -> None:
         """Tell the session what the socket's monitor saw."""
@@ -205,16 +208,6 @@ class Shell:
         while (left_s := limit_s - time.monotonic()) > 0 and self.dealer.socket.poll(int(left_s * 1000) + 1):
             if any(frames[0][:PREFIX_BYTES] == _PONG_PREFIX for frames in self.dealer.drain()):
                 return
-
-    def _run(self, effect: Run) -> None:
-        task = effect.task
-        handler = self._handlers.get(task.service)
-        if handler is None or self._is_leaving:
-            self.carry_out(self.session.reply(task.id, task.attempt, (), status=Status.RETURNED, now=self._now))
-            return
-        job = Job(task, handler, effect.deadline_s, self._now)
-        self.jobs[task.id, task.attempt] = job
-        self.runners[handler.is_async].add(job)
 
     def _abort(self, effect: Abort) -> None:
         job = self.jobs.get((effect.id, effect.attempt))

@@ -97,17 +97,18 @@ class ThreadRunner(Runner):
             return False
 
     def run_quick_jobs(self) -> None:
-        end_s = time.monotonic() + INLINE_S
-        while True:
+        now = time.monotonic()
+        end_s = now + INLINE_S
+        queue = self._queue
+        while now <= end_s:
             try:
-                job = self._queue.popleft()
+                job = queue.popleft()
             except IndexError:
                 return
             if not is_quick(job.handler):
-                self._queue.appendleft(job)
+                queue.appendleft(job)
                 return
-            if self._run(job) > end_s:
-                return
+            now = self._run(job, now)
 
     def close(self) -> None:
         """Let idle threads end; a busy one ends after its job. All are daemons: the process waits for none."""
@@ -149,18 +150,18 @@ class ThreadRunner(Runner):
                 self._park(gate)
                 continue
             if is_quick(job.handler):
-                self._run(job)
+                self._run(job, time.monotonic())
                 continue
             self._occupied.add(gate)
             self._outbox.announce()
             if queue:
                 self._help(1)
-            self._run(job)
+            self._run(job, time.monotonic())
             self._occupied.discard(gate)
 
-    def _run(self, job: Job) -> float:
-        """Run the job here; returns when it ended."""
-        job.started_s = started_s = time.monotonic()
+    def _run(self, job: Job, started_s: float) -> float:
+        """Run the job here and now; returns when it ended."""
+        job.started_s = started_s
         # A context of its own: what a handler sets in a context variable ends with its task.
         self._context.copy().run(self._perform, job)
         ended_s = time.monotonic()
