@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scale0.protocol import native
+from scale0.protocol import codec, dialects, native
 from scale0.protocol.ids import id_prefix, make_id
 from scale0.protocol.messages import (
     COMMANDS,
@@ -396,3 +396,18 @@ def test_every_command_has_its_golden() -> None:
     assert {command for _, command, _ in MAPS} == set(COMMANDS)
     packed = {native.encode(b"SC0C01", message)[0][6] for message, _ in PACKED}
     assert packed | set(COMMANDS) == set(Command)
+
+
+def test_result_of_bytes_stands_in_the_header_frame_too() -> None:
+    reply = TaskReply(ID, (b"", b"raw"))
+    (frame,) = codec.encode(dialects.WORKER, reply)
+    assert (frame[9], frame[-3:]) == (0xC1, b"raw")
+    dialect, decoded = codec.decode([frame])
+    assert (dialect, decoded) == (dialects.WORKER, reply)
+    passed_on = codec.encode(dialects.CLIENT, decoded)
+    assert passed_on == codec.encode(dialects.CLIENT, reply)
+
+
+def test_large_result_of_bytes_keeps_its_frames() -> None:
+    reply = TaskReply(ID, (b"", bytes(8193)))
+    assert [len(frame) for frame in codec.encode(dialects.WORKER, reply)[1:]] == [0, 8193]

@@ -19,6 +19,7 @@ from scale0.protocol.codes import Code
 from scale0.protocol.messages import (
     ALIASES,
     COMMANDS,
+    Body,
     Command,
     Message,
     Ping,
@@ -51,6 +52,7 @@ _ID_MIN, _ID_MAX = limits.ID_BYTES_MIN, limits.ID_BYTES_MAX
 _SERVICE_MAX, _OPTIONS_MAX = limits.SERVICE_BYTES_MAX, limits.OPTIONS_BYTES_MAX
 _INLINE_MAX = limits.INLINE_BYTES_MAX
 _INLINE = 0x80  # in TASK's flags and in TASKREPLY's final byte: what follows the last field is the whole body
+_AFTER_EMPTY = 0x40  # beside it, in TASKREPLY only: an empty frame stands before that body, as in a result of bytes
 _FINAL_AT = 9  # where that byte of a TASKREPLY stands
 _COMMAND_BYTES = {command: bytes((command,)) for command in Command}
 
@@ -128,7 +130,7 @@ def decode_task(header: bytes, frames: Sequence[bytes]) -> Task:
     if flags & _INLINE:
         flags ^= _INLINE
         is_fit = len(frames) == 1 and end <= len(header) <= end + _INLINE_MAX
-        body: tuple[bytes, ...] = (header[end:],)
+        body: Body = (header[end:],)
     else:
         is_fit = len(header) == end
         body = tuple(frames[1:])
@@ -163,13 +165,13 @@ def encode_taskreply(header: bytes, reply: TaskReply) -> list[bytes]:
     if received:  # a broker passes it on: only the dialect changes
         passed_on = header + received[6:]
         return [passed_on] if received[_FINAL_AT] & _INLINE else [passed_on, *body]
-    is_inline = len(body) == 1 and len(body[0]) <= _INLINE_MAX
+    marks = _inline_marks(body)
     packed = _TASKREPLY_HEADER.pack(
         header,
         _TASKREPLY_COMMAND,
         reply.attempt,
         reply.status,
-        reply.final | _INLINE if is_inline else reply.final,
+        reply.final | marks,
         len(reply.id),
         reply.part,
         reply.time_us,
@@ -177,7 +179,17 @@ def encode_taskreply(header: bytes, reply: TaskReply) -> list[bytes]:
         reply.work_us,
         reply.config_version,
     )
-    return [packed + reply.id + body[0]] if is_inline else [packed + reply.id, *body]
+    return [packed + reply.id + body[-1]] if marks else [packed + reply.id, *body]
+
+
+def _inline_marks(body: Body) -> int:
+    """How a reply's body stands in the header frame; 0 if it does not."""
+    count = len(body)
+    if count == 1 and len(body[0]) <= _INLINE_MAX:
+        return _INLINE
+    if count == 2 and not body[0] and len(body[1]) <= _INLINE_MAX:
+        return _INLINE | _AFTER_EMPTY
+    return 0
 
 
 def decode_taskreply(header: bytes, frames: Sequence[bytes]) -> TaskReply:
@@ -189,9 +201,9 @@ def decode_taskreply(header: bytes, frames: Sequence[bytes]) -> TaskReply:
         raise ProtocolError(Code.MALFORMED, f"TASKREPLY: {error}") from None
     end = _TASKREPLY_FIELDS + id_length
     if final & _INLINE:
-        final ^= _INLINE
         is_fit = len(frames) == 1 and end <= len(header) <= end + _INLINE_MAX
-        body: tuple[bytes, ...] = (header[end:],)
+        body: Body = (b"", header[end:]) if final & _AFTER_EMPTY else (header[end:],)
+        final &= ~(_INLINE | _AFTER_EMPTY)
     else:
         is_fit = len(header) == end
         body = tuple(frames[1:])

@@ -34,6 +34,7 @@ from scale0.transport.unread import TRACKED_BYTES_MIN, Unread, size_of
 
 BATCH_MAX: Final = 200  # messages taken from one socket before the others and the timers have their turn
 TURN_S_MAX: Final = 1.0  # the core is ticked at least this often: it sees jumps of the wall clock by it
+FLUSH_AT: Final = 64  # effects that are sent together: with more, workers would stand idle until the batch ends
 BUSY_S: Final = 0.01  # while messages come, deadlines are looked at so often
 CALLS_MAX: Final = 1_000  # calls from other threads that wait for their turn
 
@@ -163,7 +164,7 @@ class Loop:
         """At most `BATCH_MAX` messages of `port`, each to its last frame."""
         receive, mark, core_receive, monotonic = port.receive, port.mark, self.core.receive, self._monotonic
         count = 0
-        # What the batch asks for is sent at its end: one long burst wakes ZeroMQ's I/O thread once, not for each task.
+        # What the messages ask for is sent in bursts: one burst wakes ZeroMQ's I/O thread once, not for each task.
         batch: list[Effect] = []
         try:
             while count < BATCH_MAX:
@@ -190,6 +191,9 @@ class Loop:
                     effects = self._bug("a message")
                 if effects:
                     batch += effects
+                    if len(batch) >= FLUSH_AT:
+                        self._carry_out(batch, now)
+                        batch = []
         except zmq.Again:
             pass  # drained
         finally:
