@@ -181,6 +181,12 @@ def route_of(name: str) -> Route:
     return Route(b"\x00" + name.encode())
 
 
+def only(sent: Sent, to: str) -> AnyMessage:
+    """The one message that was sent, which went to `to`."""
+    assert [name for name, _ in sent] == [to], sent
+    return sent[0][1]
+
+
 def only_task(sent: Sent, to: str) -> Task:
     """The one TASK that was sent, which went to `to`."""
     tasks = [(name, message) for name, message in sent if isinstance(message, Task)]

@@ -9,11 +9,6 @@ from scale0.protocol.messages import Error, Flag, Task
 from tests.core.desk import Desk, bodies, codes, only_task, tasks_to
 
 
-@pytest.fixture
-def desk() -> Desk:
-    return Desk()
-
-
 def test_unknown_service_is_404_at_once_with_near_names(desk: Desk) -> None:
     desk.worker("w", "resize")
     (_, error), *_ = desk.client("ada").submit("resise")

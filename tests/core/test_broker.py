@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import pytest
-
 from scale0.core.settings import Limits
 from scale0.errors import ProtocolError
 from scale0.protocol.dialects import CLIENT, MDP1_WORKER, PEER, WORKER
@@ -22,11 +20,6 @@ from scale0.protocol.messages import (
     TaskReply,
 )
 from tests.core.desk import NONCE, Desk, codes
-
-
-@pytest.fixture
-def desk() -> Desk:
-    return Desk()
 
 
 def test_command_of_another_role_is_501(desk: Desk) -> None:

@@ -590,3 +590,37 @@ def test_a_fatal_error_for_a_task_settles_it_and_ends_the_link() -> None:
 def test_services_that_the_client_will_ask_for_are_named() -> None:
     session = ClientSession(settings(services=["echo"]), Dice())
     assert sent(session.start(0.0, WALL_S), Connect)[0].services == ["echo"]
+
+
+def test_batch_is_taken_whole_or_not_at_all() -> None:
+    session = client(open_max=3)
+    request = (b"body",), b""
+    with pytest.raises(Overloaded):
+        session.submit_all("echo", [request] * 4, 10.0, 1.0, 1)
+    assert session.open_count == 0
+    ids, leaving = session.submit_all("echo", [request] * 3, 10.0, 1.0, 1)
+    assert [task.id for task in leaving] == ids
+    assert [sequence_of(task_id) for task_id in ids] == [1, 2, 3]
+
+
+def test_batch_with_a_body_that_is_too_large_sends_none_of_it() -> None:
+    session = client()
+    requests = [((b"small",), b""), ((bytes(FRAME_BYTES_MAX + 1),), b"")]
+    with pytest.raises(PayloadTooLarge):
+        session.submit_all("echo", requests, 10.0, 1.0, 1)
+    assert session.open_count == 0
+
+
+def test_part_and_final_of_one_batch_come_in_order() -> None:
+    session = client()
+    (task_id, other_id), _ = session.submit_all("count", [((b"a",), b""), ((b"b",), b"")], 10.0, 1.0, 1)
+    replies = [
+        TaskReply(task_id, (b"0",), part=0, final=False),
+        TaskReply(other_id, (b"whole",)),
+        TaskReply(task_id, (b"1",), part=1),
+        TaskReply(task_id, (b"late",), part=2),
+    ]
+    out: list[ParticipantEffect] = []
+    assert session.receive_replies(replies, 1.5, out) == [replies[1], replies[2]]
+    assert out == [Part(replies[0])]
+    assert (session.open_count, session.discarded) == (0, 1)

@@ -15,18 +15,7 @@ from scale0.protocol.messages import (
     Ping,
     Task,
 )
-from tests.core.desk import NONCE, Desk, Sent, bodies, codes, only_task
-
-
-@pytest.fixture
-def desk() -> Desk:
-    return Desk()
-
-
-def only(sent: Sent, to: str) -> object:
-    assert [name for name, _ in sent] == [to], sent
-    return sent[0][1]
-
+from tests.core.desk import NONCE, Desk, bodies, codes, only, only_task
 
 # --- beginning ----------------------------------------------------------------------------------------------------
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from scale0.core.effects import Alarm
 from scale0.core.settings import BrokerSettings, Limits
 from scale0.protocol.dialects import CLIENT, WORKER
@@ -16,17 +14,7 @@ from scale0.protocol.messages import (
     Ping,
     Pong,
 )
-from tests.core.desk import NONCE, Desk, Sent, bodies, codes, only_task, tasks_to
-
-
-@pytest.fixture
-def desk() -> Desk:
-    return Desk()
-
-
-def only(sent: Sent, to: str) -> object:
-    assert [name for name, _ in sent] == [to], sent
-    return sent[0][1]
+from tests.core.desk import NONCE, Desk, bodies, codes, only, only_task, tasks_to
 
 
 def test_ping_of_a_worker_that_sent_no_ready_gives_it_one_slot(desk: Desk) -> None:

@@ -23,11 +23,6 @@ CLIENTS = [MDP1_CLIENT, MDP2_CLIENT]
 WORKERS = [MDP1_WORKER, MDP2_WORKER]
 
 
-@pytest.fixture
-def desk() -> Desk:
-    return Desk()
-
-
 def mdp_task(sent: Sent, to: str) -> MdpTask:
     found = [(name, message) for name, message in sent if isinstance(message, MdpTask)]
     assert [name for name, _ in found] == [to], sent

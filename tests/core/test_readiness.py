@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from scale0.protocol.dialects import WORKER
 from scale0.protocol.messages import (
     Disconnect,
@@ -12,17 +10,7 @@ from scale0.protocol.messages import (
     ReadyOk,
     ServiceOffer,
 )
-from tests.core.desk import Desk, Sent, codes
-
-
-@pytest.fixture
-def desk() -> Desk:
-    return Desk()
-
-
-def only(sent: Sent, to: str) -> object:
-    assert [name for name, _ in sent] == [to], sent
-    return sent[0][1]
+from tests.core.desk import Desk, codes, only
 
 
 def test_heartbeat_interval_is_raised_to_the_floor_and_may_be_longer(desk: Desk) -> None:

@@ -10,11 +10,6 @@ from scale0.protocol.messages import Cancel, Disconnect, Error, Flag, ReadyOk, S
 from tests.core.desk import Desk, bodies, codes, only_task, tasks_to
 
 
-@pytest.fixture
-def desk() -> Desk:
-    return Desk()
-
-
 def test_task_goes_to_a_worker_and_its_reply_to_the_asker(desk: Desk) -> None:
     worker = desk.worker("w", "greet")
     client, other = desk.client("ada"), desk.client("bob")

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from scale0.core.settings import Limits
 from scale0.protocol.dialects import REQ_CLIENT, REQ_WORKER
 from scale0.protocol.messages import Connect, Flag, ForceNegotiate, Ping, Pong, Ready, ServiceOffer, Task
 from tests.core.desk import NONCE, Desk, Worker, bodies, codes, only_task, tasks_to
-
-
-@pytest.fixture
-def desk() -> Desk:
-    return Desk()
 
 
 def req_worker(desk: Desk, name: str = "rw") -> Worker:

@@ -596,3 +596,22 @@ def test_a_leaving_worker_does_not_ask_for_more() -> None:
     session.receive(ready_ok(0), 1.2)
     assert session.report_backlog(0.0, 5.0) == []
     assert session.capacity == 0
+
+
+def test_batch_of_tasks_over_the_capacity_is_taken_as_far_as_it_goes() -> None:
+    session = worker(capacity=2)
+    tasks = [task(b"one"), task(b"two"), task(b"two"), task(b"three")]
+    out: list[ParticipantEffect] = []
+    assert session.receive_tasks(tasks, 1.0, out) == tasks[:2]
+    (returned,) = sent(out, TaskReply)
+    assert (returned.id, returned.status) == (tasks[3].id, messages.Status.RETURNED)
+
+
+def test_batch_of_answers_leaves_in_order_and_only_for_what_is_held() -> None:
+    session = worker(capacity=2)
+    tasks = [task(b"one"), task(b"two")]
+    out: list[ParticipantEffect] = []
+    session.receive_tasks(tasks, 1.0, out)
+    answers = [(one.id, one.attempt, (b"done",), 0, 0, True, 1, 2) for one in (*tasks, tasks[0])]
+    assert [reply.id for reply in session.reply_all(answers, 1.5, out)] == [one.id for one in tasks]
+    assert session.discarded == 1

@@ -10,7 +10,9 @@ import pytest
 import zmq
 
 from scale0.errors import UsageError
-from scale0.protocol import limits
+from scale0.protocol import limits, native
+from scale0.protocol.ids import id_prefix, make_id
+from scale0.protocol.messages import Pong, TaskReply
 from scale0.transport import dealer as module
 from scale0.transport.dealer import Dealer
 
@@ -177,3 +179,32 @@ def test_wrong_address_is_refused(dealer: Dealer, endpoint: str) -> None:
     with pytest.raises(UsageError, match="is not an address to connect to"):
         dealer.open(endpoint)
     assert not dealer.is_open
+
+
+def test_messages_with_and_without_further_frames_never_run_into_one_another(
+    dealer: Dealer, router: zmq.Socket[bytes]
+) -> None:
+    task_id = make_id(id_prefix("me", bytes(8)), 1)
+    bodies: list[tuple[bytes, ...]] = [(b"small",), (b"", b"raw"), (bytes(9000),), (), (b"a", b"b", b"c"), (b"",)] * 20
+    messages = [native.encode(b"SC0C01", TaskReply(task_id, body)) for body in bodies]
+    messages += [native.encode(b"SC0C01", Pong(1, 2))]
+    dealer.open(bind(router))
+    dealer.send([b"hello"])
+    route, _ = router.recv_multipart()
+    for message in messages:
+        router.send_multipart([route, *message])
+    taken: list[list[bytes]] = []
+    while len(taken) < len(messages):
+        taken += wait_for_input(dealer)
+    assert taken == messages
+
+
+def test_pipe_takes_as_many_messages_as_it_holds(context: zmq.Context[zmq.Socket[bytes]]) -> None:
+    dealer = Dealer(hwm=10)
+    dealer.open("tcp://127.0.0.1:1")  # nobody is there, so nothing leaves
+    try:
+        taken = dealer.send_all([[b"head", b"body"]] * 100)
+        assert 0 < taken < 100
+        assert dealer.send_all([[b"one more"]]) == 0
+    finally:
+        dealer.close(0)

@@ -1,8 +1,9 @@
-"""The broker: six verbs are its whole interface.
+"""The broker: a few verbs are its whole interface.
 
     receive       a message came            malformed     bytes came that are no message
     send_failed   a message could not go    tick          time has passed; with the wall clock
-    manage        an operator's command     next_deadline when `tick` has something to do
+    manage        an operator's command     configure     there are new settings
+    stop          the process ends          next_deadline when `tick` has something to do
 
 Each takes what happened and `now`, and returns what the shell must do, in order. There is no socket, clock, random
 number or file inside: the same broker runs over ZeroMQ and in the simulator. The rules stand in the modules beside this
