@@ -6,20 +6,6 @@ import pytest
 
 from scale0.errors import UsageError
 from scale0.worker import Worker
-from scale0.worker.options import ADDRESS_VARIABLE, DEFAULT_ADDRESS, read_addresses
-
-
-def test_addresses_come_in_any_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(ADDRESS_VARIABLE, raising=False)
-    assert read_addresses(()) == [DEFAULT_ADDRESS]
-    assert read_addresses(("tcp://a:1",)) == ["tcp://a:1"]
-    assert read_addresses((["tcp://a:1", "tcp://b:2"], "tcp://c:3")) == ["tcp://a:1", "tcp://b:2", "tcp://c:3"]
-
-
-def test_the_environment_names_the_broker_if_nobody_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ADDRESS_VARIABLE, "tcp://far:5555")
-    assert read_addresses(()) == ["tcp://far:5555"]
-    assert read_addresses(("tcp://near:1",)) == ["tcp://near:1"]
 
 
 @pytest.mark.parametrize(

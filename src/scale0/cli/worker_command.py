@@ -21,8 +21,9 @@ import msgspec
 
 from scale0.cli import failures
 from scale0.errors import Scale0Error, UsageError
+from scale0.transport.addresses import read_addresses
 from scale0.worker import Worker
-from scale0.worker.options import check_capacity, read_addresses
+from scale0.worker.options import check_capacity
 
 USUAL_NAMES = ("worker", "app")
 """Looked for when the target names a module alone and there are several workers in it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import secrets
 import socket
 from collections.abc import Iterable
@@ -15,13 +14,11 @@ import msgspec
 from scale0.core.link import LinkSettings
 from scale0.errors import UsageError
 from scale0.protocol import limits
+from scale0.transport.addresses import read_addresses
 
-DEFAULT_ADDRESS: Final = "tcp://127.0.0.1:5555"
 DEFAULT_TIMEOUT_S: Final = 60.0
 DEFAULT_IN_FLIGHT: Final = 500
 GRACE_S: Final = 3.0  # beyond a task's deadline: the session's own grace, and room for a busy machine
-
-_ADDRESS: Final = re.compile(r"tcp://[^\s/]+:\d{1,5}|ipc://\S+")
 
 
 class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,14 +32,8 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, addresses: tuple[str | Iterable[str], ...], **options: Any) -> ClientOptions:
-        """Addresses as one string, several, or a list of them."""
-        endpoints: list[str] = []
-        for address in addresses or (DEFAULT_ADDRESS,):
-            endpoints += list(address) if isinstance(address, Iterable) and not isinstance(address, str) else [address]
-        for endpoint in endpoints:
-            if not (isinstance(endpoint, str) and _ADDRESS.fullmatch(endpoint)):
-                raise UsageError(f"{endpoint!r} is not an address such as {DEFAULT_ADDRESS}")
-        made = cls(endpoints=endpoints, **options)
+        """Options with the addresses as `read_addresses` takes them."""
+        made = cls(endpoints=read_addresses(addresses), **options)
         check_timeout(made.timeout_s)
         check_timeout(made.connect_timeout_s)
         made.link_settings()

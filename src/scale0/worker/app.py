@@ -23,10 +23,11 @@ from typing import Any, Self, TypeVar
 from scale0.core.worker_session import WorkerSession
 from scale0.errors import Unreachable, UsageError
 from scale0.protocol import limits
+from scale0.transport.addresses import read_addresses
 from scale0.worker.coroutines import LoopRunner
 from scale0.worker.handlers import Handler, perform
 from scale0.worker.link_thread import LinkThread
-from scale0.worker.options import WorkerOptions, check_capacity, read_addresses
+from scale0.worker.options import WorkerOptions, check_capacity
 from scale0.worker.outbox import Outbox
 from scale0.worker.processes import ProcessRunner, locate
 from scale0.worker.shell import Shell

@@ -6,17 +6,12 @@ import math
 import os
 import secrets
 import socket
-from collections.abc import Iterable
-from typing import Final
 
 import msgspec
 
 from scale0.core.link import LinkSettings
 from scale0.errors import UsageError
 from scale0.protocol import limits
-
-DEFAULT_ADDRESS: Final = "tcp://127.0.0.1:5555"
-ADDRESS_VARIABLE: Final = "SCALE0_BROKER"
 
 
 class WorkerOptions(msgspec.Struct, kw_only=True):
@@ -52,19 +47,6 @@ class WorkerOptions(msgspec.Struct, kw_only=True):
             connect_timeout_s=self.connect_timeout_s,
             retry_forever=self.retry_forever,
         )
-
-
-def read_addresses(addresses: Iterable[str | Iterable[str]]) -> list[str]:
-    """Addresses as one string, several, or a list of them; the environment's or the usual one if there is none."""
-    found: list[str] = []
-    for address in addresses:
-        found += [address] if isinstance(address, str) else list(address)
-    if not found:
-        found = [os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS]
-    for address in found:
-        if not isinstance(address, str) or "://" not in address:
-            raise UsageError(f"{address!r} is not an address such as {DEFAULT_ADDRESS}")
-    return found
 
 
 def check_capacity(capacity: int) -> int:
