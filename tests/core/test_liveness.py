@@ -213,3 +213,14 @@ def test_version_that_was_never_named_is_not_behind(desk: Desk) -> None:
     worker = desk.worker("w", "greet")
     desk.pass_time(6, steps=3)
     assert codes(worker.ping(config_version=NO_VERSION)) == []
+
+
+def test_outcome_that_comes_late_is_held_for_a_grace_all_the_same(desk: Desk) -> None:
+    desk.worker("w", "greet")
+    client = desk.client("ada")
+    client.submit("greet", timeout_s=10)
+    desk.pass_time(100)  # the broker itself stood still
+    (late,) = [send for send in desk.sends if isinstance(send.message, Error)]
+    desk.fail(late, "unroutable")
+    desk.pass_time(4)
+    assert codes(client.connect(route="ada-again")) == [("ada-again", 504)]

@@ -177,7 +177,8 @@ def _may_be_silent(session: Session) -> bool:
 
 def _look_at_silent_client(state: State, session: Session) -> None:
     """Rule 2: replies for an absent client wait until their deadline; then nothing is left to keep it for."""
-    until_s = session.last_seen_s + session.longest_timeout_s + state.settings.grace_s if session.kept else 0.0
+    settled_by_s = max(session.last_seen_s + session.longest_timeout_s, session.settled_s)
+    until_s = settled_by_s + state.settings.grace_s if session.kept else 0.0
     if session.open_tasks or state.now < until_s:
         if session.dialect.is_native and not session.dialect.is_req:
             connections.set_absent(state, session)

@@ -176,6 +176,7 @@ def settle_reply(state: State, entry: Entry, message: TaskReply) -> None:
     client = entry.client
     body = message.body
     size = len(body[0]) if len(body) == 1 else sum(map(len, body))
+    client.settled_s = now
     if not client.dialect.majordomo:
         state.outcomes.keep(client, entry.sequence, message, size)
     if client.dialect is CLIENT and not client.is_absent:  # nearly always
@@ -198,6 +199,7 @@ def settle_error(state: State, entry: Entry, code: Code, text: str) -> None:
         _bury(state, entry, code, text)
     client = entry.client
     error = Error(code=int(code), text=text, id=entry.id)
+    client.settled_s = state.now
     if not client.dialect.majordomo:
         state.outcomes.keep(client, entry.sequence, error)
     deliver(state, client, error, entry.service.name)

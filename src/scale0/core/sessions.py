@@ -51,6 +51,7 @@ class Session:
     # client
     open_tasks: int = 0
     longest_timeout_s: float = 0.0
+    settled_s: float = 0.0  # when one of its tasks was last settled
     highest: int = 0  # sequence that it has sent: a higher one is new
     floor: int = 1  # outcomes of lower sequences may be forgotten
     kept: dict[int, TaskReply | Error] = field(default_factory=dict)  # settled outcomes by sequence, oldest first

@@ -104,6 +104,7 @@ class BrokerChecks:
         elif kind is Cancel:
             self._ask(process, route, message.id)  # type: ignore[union-attr]
         elif kind is Connect:
+            self._excuse_forgotten(process)
             self._connected(process, route, message)  # type: ignore[arg-type]
         elif (
             not is_stranger
@@ -229,6 +230,12 @@ class BrokerChecks:
     def _ended_session(self, process: Process) -> None:
         """Who is sent away for good gets nothing more: from here on the client's own promise counts."""
         for id_ in [id_ for id_, accepted in self.open.items() if accepted.process is process]:
+            del self.open[id_]
+
+    def _excuse_forgotten(self, process: Process) -> None:
+        """Rule 2: replies for an absent client wait until their deadline, and a grace; after that it asks anew."""
+        latest_s = self.host.now - self.host.settings.grace_s
+        for id_ in [id_ for id_, task in self.open.items() if task.process is process and task.deadline_s < latest_s]:
             del self.open[id_]
 
     def _fell_silent(self) -> None:

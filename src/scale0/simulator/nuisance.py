@@ -78,7 +78,7 @@ class Nuisance(Process):
             ReadyOk(heartbeat_interval_ms=1, time_us=0, capacity=1),
             Cancel(id=self._id_of_another()),
             TaskReply(self._id_of_another(), FORGED, self.random.randint(1, 2)),
-            Task(self._id_of_another(), "once", (b"forged", b"ok"), 1000),
+            Task(self._id_of_another(), "once", (self.world.new_token(), b"ok"), 1000),
             Task(self._own_id(), "no.such.service", (self.world.new_token(), b"ok"), 1000),
             Task(self._own_id(), "scale0.services", (), 1000),
             Task(self._own_id(), "once", (self.world.new_token(), b"ok"), 0),
