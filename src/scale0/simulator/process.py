@@ -64,10 +64,10 @@ class Process:
         self.world.schedule.after(delay_s, self.post, action, *arguments)
 
     def start(self) -> None:
-        raise NotImplementedError
+        raise AssertionError("each kind of process has its own")
 
     def deliver(self, socket: Socket, frames: list[bytes]) -> None:
-        raise NotImplementedError
+        raise AssertionError("each kind of process has its own")
 
     def link_failed(self, socket: Socket, reason: str) -> None:
         """The socket's monitor says that its connection failed."""
@@ -155,7 +155,7 @@ class SessionProcess(Process):
 
     def carry_out(self, effect: ParticipantEffect) -> None:
         """The effects that only clients, or only workers, know."""
-        raise NotImplementedError
+        raise AssertionError("each kind of process has its own")
 
     def failed(self) -> None:
         """The session is over: so is the process."""

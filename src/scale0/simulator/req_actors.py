@@ -68,7 +68,7 @@ class ReqProcess(Process):
             self.answered(message)
 
     def answered(self, message: codec.AnyMessage) -> None:
-        raise NotImplementedError
+        raise AssertionError("each kind of process has its own")
 
     def _lose_patience(self, turn: int) -> None:
         if self.is_waiting and turn == self._turn:
