@@ -31,6 +31,8 @@ SOCKETS_MAX: Final = 64  # ZeroMQ sockets of this process's context; connections
 # Plain ints: pyzmq's flags are `enum.Flag`, and joining two of them costs more than the send.
 NOBLOCK: Final = int(zmq.NOBLOCK)
 MORE_NOBLOCK: Final = int(zmq.SNDMORE) | NOBLOCK
+EVENTS: Final = int(zmq.EVENTS)
+POLLIN: Final = int(zmq.POLLIN)
 
 
 class Port:
@@ -44,6 +46,7 @@ class Port:
         # The class under `zmq.Socket` does the work; the one above only adds keywords, at 0.25 µs a frame.
         self.receive: Callable[..., Any] = super(zmq.Socket, socket).recv
         self.send: Callable[..., Any] = super(zmq.Socket, socket).send
+        self.get: Callable[..., Any] = super(zmq.Socket, socket).get
 
     def close(self, linger_ms: int = LINGER_MS) -> None:
         self.socket.close(linger=linger_ms)
