@@ -182,10 +182,10 @@ def the_most_recently_used_worker_is_taken(patch: pytest.MonkeyPatch) -> None:
 
 @bug("I12")
 def a_clock_jump_sends_workers_away(patch: pytest.MonkeyPatch) -> None:
-    def wrong(self: Broker, offset_s: float) -> None:
-        self.state.wall_offset_s = offset_s
+    def wrong(state: State, wall_s: float) -> None:
+        state.wall_offset_s = wall_s - state.now
 
-    patch.setattr(Broker, "_look_at_clock", wrong)
+    patch.setattr(liveness, "look_at_clock", wrong)
     patch.setattr(liveness, "SKEWED_TOGETHER_MIN", 99)
 
 

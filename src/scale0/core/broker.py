@@ -16,13 +16,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from scale0.core import admission, connections, liveness, majordomo, management, readiness, routing, turns
+from scale0.core import admission, connections, failed_sends, liveness, majordomo, management, readiness, routing, turns
 from scale0.core.census import Census, census, check
 from scale0.core.effects import Effect, Route, Send
 from scale0.core.sessions import Session
 from scale0.core.settings import BrokerSettings
 from scale0.core.state import State
-from scale0.core.workers import delist, release
+from scale0.core.workers import delist
 from scale0.errors import ProtocolError
 from scale0.protocol.codec import AnyMessage
 from scale0.protocol.codes import Code
@@ -39,11 +39,9 @@ from scale0.protocol.dialects import (
     Dialect,
     Role,
 )
-from scale0.protocol.ids import sequence_of
-from scale0.protocol.majordomo import MdpHeartbeat, MdpMessage, MdpTask
+from scale0.protocol.majordomo import MdpMessage
 from scale0.protocol.messages import (
     Cancel,
-    ChangeBroker,
     Connect,
     Disconnect,
     Error,
@@ -52,11 +50,9 @@ from scale0.protocol.messages import (
     Ping,
     Ready,
     Task,
-    TaskId,
     TaskReply,
 )
 
-CLOCK_JUMP_S = 1.0  # a change of wall against monotonic clock that is more than drift
 Handler = Callable[[State, Session, Any], None]
 
 
@@ -149,14 +145,14 @@ class Broker:
         state.counters[f"sends_{reason}"] += 1
         session = state.sessions.by_route.get(send.route)
         if session is not None:
-            self._take_back(session, send.message, reason)
+            failed_sends.take_back(state, session, send.message, reason)
         return state.take_effects()
 
     def tick(self, now: float, wall_s: float) -> list[Effect]:
         """Time has passed: deadlines, silence, heartbeats, and our own clock."""
         state = self.state
         state.now = now
-        self._look_at_clock(wall_s - now)
+        liveness.look_at_clock(state, wall_s)
         for entry in state.ledger.overdue(now):
             routing.expire(state, entry)
         liveness.look_at_silent(state)
@@ -223,7 +219,7 @@ class Broker:
         elif isinstance(message, Connect) and dialect.role is not Role.PEER:
             connections.connect(state, route, dialect, message)
         elif isinstance(message, NeedBroker):
-            self._need_broker(route, dialect, message)
+            connections.need_broker(state, route, dialect, message)
         elif session is None:
             self._hear_stranger(route, dialect, message)
         else:
@@ -244,48 +240,3 @@ class Broker:
         state.counters["refused_501"] += 1
         state.error_clients.blame(route, text, state.now)
         state.effects.append(Send(route, dialect, Error(code=Code.UNEXPECTED, text=text)))
-
-    def _need_broker(self, route: Route, dialect: Dialect, message: NeedBroker) -> None:
-        """Rule 27 for a network of one: this broker, if it serves and was not tried; else 503."""
-        state = self.state
-        endpoints = [endpoint for endpoint in state.settings.advertise if endpoint not in message.tried]
-        if state.mode == "active" and endpoints and all(map(state.services.manages, message.services)):
-            answer = ChangeBroker(identity=state.settings.identity, endpoints=endpoints, reason="it has room")
-            state.effects.append(Send(route, dialect, answer))
-            return
-        text = f"no broker to name: this one is {state.mode}, and knows no other"
-        state.effects.append(Send(route, dialect, Error(code=Code.NOT_ACCEPTING, text=text)))
-
-    def _take_back(self, session: Session, message: AnyMessage, reason: str) -> None:
-        state = self.state
-        worker = session.worker
-        if worker is not None:
-            if reason == "unroutable":
-                if isinstance(message, MdpHeartbeat):  # rule 18: that shows that a Majordomo worker is gone
-                    connections.close(state, session, "its connection is gone")
-                    return
-                connections.set_absent(state, session)
-            if isinstance(message, Task | MdpTask):
-                worker.is_paused = True
-                task_id = message.id if isinstance(message, Task) else TaskId(message.address[:-1])
-                attempt = message.attempt if isinstance(message, Task) else message.address[-1]
-                delist(worker)
-                entry = state.ledger.entries.get(task_id)
-                if release(worker, task_id, attempt) and entry is not None and entry.worker is worker:
-                    routing.take_back(state, entry)
-        elif isinstance(message, TaskReply | Error) and message.id and session.dialect is CLIENT:
-            session.is_absent = True
-            # A refusal is no outcome: by the time it could be sent again its task may have been accepted.
-            if isinstance(message, TaskReply) or sequence_of(message.id) in session.kept:
-                routing.hold_back(state, session, message)
-
-    def _look_at_clock(self, offset_s: float) -> None:
-        """Rule 19: if the broker's own clock jumped, it raises an alarm and disconnects nobody."""
-        state = self.state
-        jump_s = offset_s - state.wall_offset_s
-        state.wall_offset_s = offset_s
-        if abs(jump_s) > CLOCK_JUMP_S:
-            state.clock_jumped_s += jump_s
-            for session in state.sessions.by_identity.values():
-                session.skewed = 0
-            state.alarm("clock_jumped", f"this broker's clock jumped by {jump_s:+.3f} s; nobody is sent away for it")

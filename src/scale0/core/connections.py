@@ -7,6 +7,7 @@ interval, and that never counts as misbehaviour (rule 4): after a broker's resta
 from __future__ import annotations
 
 from scale0.core import routing, turns
+from scale0.core.config import CONFIG_TYPES
 from scale0.core.effects import Route, Send
 from scale0.core.sessions import Session
 from scale0.core.state import State
@@ -14,12 +15,7 @@ from scale0.core.workers import ANY_ATTEMPT, Worker, assign, delist
 from scale0.protocol import limits
 from scale0.protocol.codes import Code
 from scale0.protocol.dialects import Dialect, Role
-from scale0.protocol.messages import (
-    Connect,
-    Error,
-    ForceNegotiate,
-    TaskId,
-)
+from scale0.protocol.messages import ChangeBroker, Connect, Error, ForceNegotiate, NeedBroker, TaskId
 
 HELD_AT_ONCE = 1000  # held messages that go out each time an absent client is heard
 
@@ -52,8 +48,8 @@ def _why_refused(state: State, message: Connect) -> Error | None:
         return Error(code=Code.MALFORMED, text=text, fatal=True)
     if len(message.nonce) != limits.NONCE_BYTES:
         return Error(code=Code.MALFORMED, text=f"a nonce has {limits.NONCE_BYTES} bytes", fatal=True)
-    if message.config_type.upper() != "JSON":
-        text = f"this broker serves config as JSON, not as {message.config_type!r}"
+    if message.config_type.upper() not in CONFIG_TYPES:
+        text = f"this broker serves config as {' or '.join(CONFIG_TYPES)}, not as {message.config_type!r}"
         return Error(code=Code.UNEXPECTED, text=text, fatal=True)
     if len(message.in_flight) > limits.IN_FLIGHT_IDS_MAX:
         return Error(code=Code.TOO_LARGE, text=f"at most {limits.IN_FLIGHT_IDS_MAX} ids may be in flight", fatal=True)
@@ -120,6 +116,17 @@ def _attempt_of(state: State, task_id: TaskId, worker: Worker) -> int:
     """A held task that this broker never sent, or sent in another life: its attempt is told by its reply."""
     entry = state.ledger.entries.get(task_id)
     return entry.attempt if entry is not None and entry.worker is worker else ANY_ATTEMPT
+
+
+def need_broker(state: State, route: Route, dialect: Dialect, message: NeedBroker) -> None:
+    """Rule 27 for a network of one: this broker, if it serves and was not tried; else 503."""
+    endpoints = [endpoint for endpoint in state.settings.advertise if endpoint not in message.tried]
+    if state.mode == "active" and endpoints and all(map(state.services.manages, message.services)):
+        answer = ChangeBroker(identity=state.settings.identity, endpoints=endpoints, reason="it has room")
+        state.effects.append(Send(route, dialect, answer))
+        return
+    text = f"no broker to name: this one is {state.mode}, and knows no other"
+    state.effects.append(Send(route, dialect, Error(code=Code.NOT_ACCEPTING, text=text)))
 
 
 # --- absence and ends -------------------------------------------------------------------------------------------

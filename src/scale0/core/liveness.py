@@ -17,6 +17,7 @@ from scale0.core.workers import Worker
 from scale0.protocol.codes import Code
 from scale0.protocol.messages import NO_VERSION, Ping, Pong, ServiceOffer
 
+CLOCK_JUMP_S = 1.0  # a change of wall against monotonic clock that is more than drift
 SKEWED_IN_A_ROW = 3
 SKEWED_TOGETHER_MIN = 2  # of so many sessions, and of a third of all, it is our clock that is doubted
 
@@ -98,6 +99,18 @@ def _is_beyond(state: State, message: Ping) -> bool:
     jumped_us = state.clock_jumped_s * 1e6
     differences = (message.offset_us, direct_us, message.offset_us + jumped_us, direct_us + jumped_us)
     return min(map(abs, differences)) > state.settings.max_clock_skew_s * 1e6
+
+
+def look_at_clock(state: State, wall_s: float) -> None:
+    """Rule 19: if the broker's own clock jumped, it raises an alarm and disconnects nobody."""
+    offset_s = wall_s - state.now
+    jump_s = offset_s - state.wall_offset_s
+    state.wall_offset_s = offset_s
+    if abs(jump_s) > CLOCK_JUMP_S:
+        state.clock_jumped_s += jump_s
+        for session in state.sessions.by_identity.values():
+            session.skewed = 0
+        state.alarm("clock_jumped", f"this broker's clock jumped by {jump_s:+.3f} s; nobody is sent away for it")
 
 
 def _clock_census(state: State) -> tuple[int, int]:

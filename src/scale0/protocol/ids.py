@@ -27,15 +27,3 @@ def show_id(task_id: bytes) -> str:
     """The id as people and listings write it: identity.nonce.sequence."""
     identity = task_id[NONCE_BYTES:-8].decode(errors="replace")
     return f"{identity}.{task_id[:NONCE_BYTES].hex()}.{sequence_of(task_id)}"
-
-
-def read_id(shown: str) -> TaskId:
-    """The id that `show_id` wrote. Raises ValueError for anything else."""
-    try:
-        identity, nonce_hex, sequence = shown.rsplit(".", 2)
-        nonce = bytes.fromhex(nonce_hex)
-        if len(nonce) == NONCE_BYTES:
-            return make_id(id_prefix(identity, nonce), int(sequence))
-    except (ValueError, OverflowError):
-        pass
-    raise ValueError(f"{shown!r} is no task id: identity.nonce.sequence is expected")

@@ -51,7 +51,6 @@ _NOBLOCK: Final = int(zmq.NOBLOCK)
 _MORE: Final = int(zmq.SNDMORE) | int(zmq.NOBLOCK)
 _EVENTS: Final = int(zmq.EVENTS)
 _POLLIN: Final = int(zmq.POLLIN)
-_POLLOUT: Final = int(zmq.POLLOUT)
 _RCVMORE: Final = int(zmq.RCVMORE)
 
 # Of TASK and TASKREPLY: the byte whose highest bit says that the body stands in the header frame.
@@ -139,18 +138,9 @@ class Dealer:
         assert self._monitor is not None, "open comes first"
         return int(self._monitor.getsockopt(zmq.FD))
 
-    def events(self) -> int:
-        """What the socket is ready for: zmq.POLLIN, zmq.POLLOUT, both or neither."""
-        events: int = self._get(_EVENTS)
-        return events
-
     @property
     def is_readable(self) -> bool:
         return self._get(_EVENTS) & _POLLIN != 0  # type: ignore[no-any-return]
-
-    @property
-    def is_writable(self) -> bool:
-        return bool(self.events() & _POLLOUT)
 
     def send(self, frames: Sequence[bytes]) -> bool:
         """Hand one message to ZeroMQ. False: the pipe is full, and nothing of it was taken."""
