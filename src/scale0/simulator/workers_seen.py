@@ -85,7 +85,8 @@ class WorkersSeen:
             self._ready(process, message)
         elif isinstance(message, MdpReady):
             self._services.setdefault(process, set()).add(message.service)
-            self.announced.add(message.service)
+            if self.host.broker.state.mode == "active":  # any other broker sends it away
+                self.announced.add(message.service)
             self._majordomos.add(process)
             self._busy_majordomo.discard(route)
         elif isinstance(message, MdpReply):
@@ -158,7 +159,8 @@ class WorkersSeen:
         self._capacity[process] = ready.capacity
         names = [offer.name for offer in ready.services]
         self._services.setdefault(process, set()).update(names)
-        self.announced.update(names)
+        if self.host.broker.state.mode != "disabled":  # a disabled broker does not hear it
+            self.announced.update(names)
         if not ready.heartbeat:
             self._without_heartbeat.add(process)
         if process in self._fresh:
