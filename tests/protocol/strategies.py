@@ -22,7 +22,18 @@ from scale0.protocol.majordomo import (
     MdpReply,
     MdpRequest,
 )
-from scale0.protocol.messages import COMMANDS, Message, Ping, Pong, Rare, ServiceOffer, Task, TaskId, TaskReply
+from scale0.protocol.messages import (
+    COMMANDS,
+    Message,
+    PeerService,
+    Ping,
+    Pong,
+    Rare,
+    ServiceOffer,
+    Task,
+    TaskId,
+    TaskReply,
+)
 
 I64 = st.integers(-(2**63), 2**63 - 1)
 U64 = st.integers(0, 2**64 - 1)
@@ -43,12 +54,22 @@ scalar = st.none() | st.booleans() | I64 | st.floats(allow_nan=False) | st.text(
 anything = st.recursive(
     scalar, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
 )
+peer_service = st.builds(
+    PeerService,
+    name,
+    workers=st.integers(0, 9),
+    credit=st.integers(0, limits.CREDIT_MAX),
+    queued=st.integers(0, 9),
+    idempotent=st.booleans(),
+    max_attempts=st.integers(1, limits.ATTEMPTS_MAX),
+)
 offer = st.builds(ServiceOffer, name, st.booleans(), st.integers(1, limits.ATTEMPTS_MAX))
 
 BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "identity": name,
     "nonce": nonce,
     "config_version": version,
+    "base": version,
     "id": task_id,
     "in_flight": st.lists(task_id, max_size=3),
     "capacity": st.integers(0, limits.CAPACITY_MAX),
@@ -69,7 +90,7 @@ def rare(kind: type[Rare]) -> st.SearchStrategy[Rare]:
 
 
 def offers_or_names(kind: type[Rare]) -> st.SearchStrategy[Any]:
-    return st.lists(offer if kind.__name__ == "Ready" else name, max_size=3)
+    return st.lists({"Ready": offer, "PeerStatus": peer_service}.get(kind.__name__, name), max_size=3)
 
 
 def of_type(kind: Any) -> st.SearchStrategy[Any]:

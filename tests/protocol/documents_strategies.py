@@ -1,0 +1,161 @@
+"""Hypothesis strategies for network documents and parts: valid ones, and ones that only their types restrict.
+
+Valid documents hold together: names are unique, and what is referred to exists. They are drawn so that every key of the
+model takes part, and so that texts have the characters that formats stumble over: quotes, `#`, blanks, `<`, `&`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+
+from scale0.protocol.document_fields import Field, fields_of
+from scale0.protocol.document_reader import WHOLE_MAX
+from scale0.protocol.network import (
+    ALL,
+    BrokerEntry,
+    Document,
+    GroupBroker,
+    GroupConfig,
+    GroupEntry,
+    Limits,
+    Part,
+    PeerEntry,
+    ServiceEntry,
+)
+
+AWKWARD = "aé€'\"#<>&;=.$ 0-\\/:"
+
+character = st.sampled_from(AWKWARD) | st.characters(categories=("L", "M", "N", "P", "S"))
+printable = st.text(character, max_size=12)
+name = st.text(character, min_size=1, max_size=10)
+service_name = name.filter(lambda text: text != ALL and not text.startswith(("scale0.", "mmi.")))
+positive = st.integers(1, WHOLE_MAX)
+seconds = st.floats(min_value=1e-9, max_value=1e9, allow_nan=False) | st.integers(1, 10_000).map(float)
+port = st.integers(0, 65_535)
+address = st.builds(
+    "tcp://{}:{}".format, st.sampled_from(["10.0.0.1", "[::1]", "eu-1.example.org"]), st.integers(1, 65_535)
+) | st.just("ipc:///run/scale0.sock")
+
+
+def some(values: list[str]) -> st.SearchStrategy[list[str]]:
+    """Some of `values`, in any order."""
+    return st.lists(st.sampled_from(values), unique=True, max_size=4) if values else st.just([])
+
+
+def services() -> st.SearchStrategy[Any]:
+    return st.just(ALL) | st.lists(service_name, unique=True, max_size=3)
+
+
+def service_entry(service: str) -> st.SearchStrategy[ServiceEntry]:
+    return st.builds(
+        ServiceEntry,
+        name=st.just(service),
+        idempotent=st.none() | st.booleans(),
+        max_attempts=st.none() | st.integers(1, 255),
+        timeout_s=st.none() | seconds,
+    )
+
+
+@st.composite
+def broker_entry(draw: st.DrawFn, identity: str, identities: list[str], groups: list[str]) -> BrokerEntry:
+    others = [other for other in identities if other != identity]
+    group = draw(st.sampled_from(["", *groups]))
+    frontend_port = draw(port)
+    host = draw(st.sampled_from(["127.0.0.1", "0.0.0.0", "eu-1"]))
+    bind = draw(st.sampled_from(["", host, f"tcp://{host}:{frontend_port or '*'}", "ipc:///run/s"]))
+    peers = draw(some(others))
+    return BrokerEntry(
+        identity=identity,
+        group=group,
+        services=draw(services()),
+        endpoints=draw(st.lists(address, max_size=2)),
+        bind=bind,
+        advertise=draw(st.sampled_from(["", "eu-1.example.org"])),
+        frontend_port=frontend_port,
+        backend_port=draw(port),
+        peer_port=draw(port),
+        config_pub_port=draw(port),
+        config_pub=draw(st.just("") | address),
+        config_sub_ports=draw(st.lists(address, max_size=2)),
+        public_key=draw(printable),
+        state=draw(st.sampled_from(["active", "disabled"])),
+        peers=[PeerEntry(identity=peer, table=draw(st.sampled_from(["push", "pull", "off"]))) for peer in peers],
+        fallback_groups=draw(some([other for other in groups if other != group])),
+        fallback_broker=draw(st.sampled_from(["", *others])),
+    )
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> Document:
+    """Documents that validate."""
+    identities = draw(st.lists(name, unique=True, max_size=3))
+    groups = draw(st.lists(name, unique=True, max_size=3))
+    offered = draw(st.lists(service_name, unique=True, max_size=3))
+    limit = {key: draw(positive) for key in draw(some(list(fields_of(Limits)))) if key != "brokers"}
+    durations = [field.name for field in fields_of(Document).values() if field.shape == "number"]
+    return Document(
+        network=draw(name),
+        config_brokers=draw(some(identities)),
+        join=draw(st.sampled_from(["open", "listed"])),
+        liveness=draw(st.integers(1, 100)),
+        failback=draw(st.sampled_from(["manual", "automatic"])),
+        groups=[
+            GroupEntry(name=group, fallback_groups=draw(some([other for other in groups if other != group])))
+            for group in groups
+        ],
+        brokers=[draw(broker_entry(identity, identities, groups)) for identity in identities],
+        service=[draw(service_entry(service)) for service in offered],
+        limits=Limits(**limit),
+        **{key: draw(seconds) for key in draw(some(durations))},
+    )
+
+
+group_broker = st.builds(
+    GroupBroker,
+    identity=name,
+    services=services(),
+    endpoints=st.lists(address, max_size=2),
+    config_pub=st.just("") | address,
+    public_key=printable,
+)
+parts = st.builds(
+    Part,
+    identity=name,
+    services=st.lists(service_name, max_size=3),
+    preferred_broker=st.just("") | name,
+    group_config=st.lists(
+        st.builds(GroupConfig, name=printable, brokers=st.lists(group_broker, max_size=2)), max_size=2
+    ),
+    default_heartbeat_interval_s=seconds,
+    liveness=st.integers(1, 100),
+)
+"""Parts as a broker makes them."""
+
+
+def loose(kind: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
+    """Entries that only the types restrict: any text, any number."""
+    drawn = {field.name: _loose(field) for field in fields_of(kind).values()}
+    return st.builds(kind, **drawn)
+
+
+def _loose(field: Field) -> st.SearchStrategy[Any]:
+    texts = st.text(max_size=6)
+    lists = st.lists(texts, max_size=2)
+    found: dict[str, st.SearchStrategy[Any]] = {
+        "text": texts,
+        "whole": st.integers(-WHOLE_MAX, WHOLE_MAX),
+        "number": st.floats(-WHOLE_MAX, WHOLE_MAX),
+        "flag": st.booleans(),
+        "texts": lists,
+        "services": st.just(ALL) | lists,
+    }
+    if field.shape == "choice":
+        return st.sampled_from(field.inner)
+    if field.shape == "entries":
+        return st.lists(loose(field.inner), max_size=2)
+    if field.shape == "entry":
+        return loose(field.inner)
+    return st.none() | found[field.shape] if field.default is None else found[field.shape]
