@@ -33,10 +33,12 @@ Sent = list[tuple[str, AnyMessage]]
 class Desk:
     """One broker; `sent` holds what the last verb sent, `others` its other effects."""
 
-    def __init__(self, *, is_settled: bool = True, state: str = "active", **settings: Any) -> None:
+    def __init__(
+        self, *, is_settled: bool = True, state: str = "active", seeds: list[str] | None = None, **settings: Any
+    ) -> None:
         self.now = 1000.0
         self.wall_s = 1_700_000_000.0
-        self.broker = Broker(BrokerSettings(**settings), now=self.now, wall_s=self.wall_s, state=state)
+        self.broker = Broker(BrokerSettings(**settings), now=self.now, wall_s=self.wall_s, state=state, seeds=seeds)
         self.sends: list[Send] = []
         self.others: list[Effect] = []
         if is_settled:

@@ -8,6 +8,7 @@ from scale0.core.client_session import ClientSession
 from scale0.core.link import LinkSettings
 from scale0.core.participant import ParticipantEffect, Transmit
 from scale0.core.worker_session import WorkerSession
+from scale0.protocol import documents
 from scale0.protocol.messages import (
     NO_VERSION,
     Config,
@@ -20,6 +21,7 @@ from scale0.protocol.messages import (
     TaskId,
     TaskReply,
 )
+from scale0.protocol.network import GroupBroker, GroupConfig, Part
 
 HOME = "tcp://home:5555"
 SPARE = "tcp://spare:5555"
@@ -51,6 +53,18 @@ def ack(**changes: Any) -> ConfigAck:
     """CONFIGACK: the broker took the session."""
     given: dict[str, Any] = {"epoch": 1, "heartbeat_interval_ms": 2500, "liveness": 3}
     return ConfigAck(**({"config_version": NO_VERSION} | given | changes))
+
+
+def document(*groups: dict[str, str], preferred: str = "", config_type: str = "JSON") -> bytes:
+    """A config of these groups: the identity of each broker, and its endpoint."""
+    listed = [
+        GroupConfig(
+            name=f"group-{number}",
+            brokers=[GroupBroker(identity=identity, endpoints=[endpoint]) for identity, endpoint in group.items()],
+        )
+        for number, group in enumerate(groups)
+    ]
+    return documents.encode(Part(identity="me", preferred_broker=preferred, group_config=listed), config_type)
 
 
 def config(number: int, document: bytes = b"{}", **changes: Any) -> Config:

@@ -6,17 +6,15 @@ import math
 
 from scale0.core.settings import Limits
 from scale0.errors import ProtocolError
-from scale0.protocol.dialects import CLIENT, MDP1_WORKER, PEER, WORKER
+from scale0.protocol.dialects import CLIENT, MDP1_WORKER, WORKER
 from scale0.protocol.majordomo import MdpReady
 from scale0.protocol.messages import (
     Connect,
     Error,
-    PeerStatus,
     Ping,
     Pong,
     Ready,
     ServiceOffer,
-    StreamAck,
     TaskReply,
 )
 from tests.core.desk import NONCE, Desk, codes
@@ -28,13 +26,6 @@ def test_command_of_another_role_is_501(desk: Desk) -> None:
     assert codes(client.say(Ready(services=[ServiceOffer("greet")]))) == [("ada", 501)]
     assert codes(client.say(TaskReply(client.id(1), ()))) == [("ada", 501)]
     assert codes(worker.say(Pong(0, 0))) == [("w", 501)]
-
-
-def test_peer_is_told_that_there_are_no_peers_here(desk: Desk) -> None:
-    status = PeerStatus(identity="b2", state="active", epoch=1, config_version=b"")
-    assert codes(desk.say("p", PEER, status)) == [("p", 501)]
-    assert codes(desk.say("p", PEER, StreamAck(seq=1))) == [("p", 501)]
-    assert codes(desk.say("p", PEER, Connect(identity="b2", nonce=NONCE))) == [("p", 501)]
 
 
 def test_session_that_speaks_as_another_role_is_not_believed(desk: Desk) -> None:

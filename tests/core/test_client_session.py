@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from scale0.core.client_session import FLUSH_MAX, STALL_S, ClientSession
+from scale0.core.client_session import FLUSH_MAX, MOVE_WAIT_S, STALL_S, ClientSession
 from scale0.core.participant import Connected, Failed, Note, Open, Part, ParticipantEffect, Settled, Transmit
 from scale0.errors import Overloaded, PayloadTooLarge, Unreachable, UsageError
 from scale0.protocol.ids import make_id, sequence_of
@@ -22,6 +22,7 @@ from scale0.protocol.messages import (
     ForceNegotiate,
     NeedBroker,
     Ping,
+    Pong,
     Status,
     Task,
     TaskId,
@@ -66,6 +67,16 @@ def run(session: ClientSession, until_s: float) -> list[tuple[float, list[Partic
     steps = []
     while (now := session.next_deadline()) <= until_s:
         steps.append((now, session.tick(now, WALL_S + now)))
+    return steps
+
+
+def run_answering(session: ClientSession, until_s: float) -> list[tuple[float, list[ParticipantEffect]]]:
+    """The same, with a broker that answers each PING."""
+    steps = []
+    while (now := session.next_deadline()) <= until_s:
+        steps.append((now, session.tick(now, WALL_S + now)))
+        for ping in sent(steps[-1][1], Ping):
+            session.receive(Pong(ping.time_us, ping.time_us, epoch=1), now)
     return steps
 
 
@@ -453,13 +464,24 @@ def test_cancelling_what_is_not_open_does_nothing() -> None:
 
 def test_301_for_a_task_leads_it_to_the_other_broker_as_if_for_the_first_time() -> None:
     session = client()
-    refused, accepted = submit(session, 1.0), submit(session, 1.0)
+    refused = submit(session, 1.0)
     moved = Error(code=301, text="moved", id=refused, detail={"endpoints": [SPARE]})
     effects = session.receive(moved, 1.1)
     assert of(effects, Settled) == []
     assert of(effects, Open) == [Open(SPARE)]
     tasks = sent(session.receive(ack(), 1.2), Task)
-    assert [(task.id, task.flags) for task in tasks] == [(refused, 0), (accepted, Flag.RESENT)]
+    assert [(task.id, task.flags) for task in tasks] == [(refused, 0)]
+
+
+def test_301_for_one_task_waits_for_the_others_that_were_accepted() -> None:
+    session = client()
+    refused, accepted = submit(session, 1.0), submit(session, 1.0)
+    moved = Error(code=301, text="moved", id=refused, detail={"endpoints": [SPARE]})
+    assert not of(session.receive(moved, 1.1), Open)
+    effects = session.receive(final(accepted), 1.2)
+    assert of(effects, Open) == [Open(SPARE)]
+    tasks = sent(session.receive(ack(), 1.3), Task)
+    assert [(task.id, task.flags) for task in tasks] == [(refused, 0)]
 
 
 def test_301_without_a_target_asks_which_broker_to_use() -> None:
@@ -490,25 +512,178 @@ def test_before_a_move_what_is_in_flight_may_be_answered() -> None:
     assert [(task.id, task.flags) for task in tasks] == [(waiting, 0)]
 
 
-def test_a_move_waits_one_interval_at_most() -> None:
+def test_a_move_waits_for_what_is_in_flight_but_not_for_ever() -> None:
     session = client()
     task_id = submit(session, 1.0, 60.0)
     session.receive(ChangeBroker(identity="b2", endpoints=[SPARE]), 1.1)
     session.receive(ChangeBroker(identity="b2", endpoints=[SPARE]), 2.0)
-    steps = run(session, 3.6)
-    assert steps[-1][0] == pytest.approx(3.6)
+    steps = run_answering(session, 1.1 + MOVE_WAIT_S)
+    assert steps[-1][0] == pytest.approx(1.1 + MOVE_WAIT_S)
     assert of(steps[-1][1], Open) == [Open(SPARE)]
-    tasks = sent(session.receive(ack(), 3.7), Task)
+    tasks = sent(session.receive(ack(), 31.2), Task)
     assert [(task.id, task.flags) for task in tasks] == [(task_id, Flag.RESENT)]
 
 
-def test_a_link_lost_before_the_move_is_mended_as_usual() -> None:
+def test_a_task_that_waits_for_the_move_too_long_says_so() -> None:
     session = client()
     submit(session, 1.0, 60.0)
     session.receive(ChangeBroker(identity="b2", endpoints=[SPARE]), 1.1)
+    waiting = submit(session, 1.2, 5.0)
+    settled = [one for _, effects in run_answering(session, 7.0) for one in of(effects, Settled)]
+    assert [one.id for one in settled] == [waiting]
+    assert isinstance(settled[0].outcome, Error)
+    assert settled[0].outcome.code == 503
+    assert "left for another broker" in settled[0].outcome.text
+
+
+def test_a_link_lost_before_the_move_is_mended_at_the_other_broker() -> None:
+    session = client()
+    task_id = submit(session, 1.0, 60.0)
+    session.receive(ChangeBroker(identity="b2", endpoints=[SPARE]), 1.1)
+    waiting = submit(session, 1.15, 60.0)
     session.link_failed("disconnected", 1.2)
-    assert of(session.tick(session.next_deadline(), WALL_S + 1.4), Open) == [Open(HOME)]
-    assert sent(session.receive(ack(), 1.5), Task)
+    assert of(session.tick(session.next_deadline(), WALL_S + 1.4), Open) == [Open(SPARE)]
+    tasks = sent(session.receive(ack(), 1.5), Task)
+    assert [(task.id, task.flags) for task in tasks] == [(task_id, Flag.RESENT), (waiting, 0)]
+
+
+# --- a broker that takes no tasks -----------------------------------------------------------------------------------
+
+
+def refuse(session: ClientSession, task_id: TaskId, now: float, text: str = "draining") -> list[ParticipantEffect]:
+    return session.receive(Error(code=503, text=text, id=task_id), now)
+
+
+def go_to(session: ClientSession, endpoint: str, now: float) -> list[ParticipantEffect]:
+    """The broker names another one, which takes the session."""
+    session.receive(ChangeBroker(identity="other", endpoints=[endpoint]), now)
+    return session.receive(ack(), now)
+
+
+def test_a_task_that_a_broker_does_not_take_goes_to_another_as_if_for_the_first_time() -> None:
+    session = client(HOME, SPARE)
+    task_id = submit(session, 1.0)
+    effects = refuse(session, task_id, 1.1)
+    assert of(effects, Settled) == []
+    assert sent(effects, NeedBroker)[0].tried == [HOME]
+    tasks = sent(go_to(session, SPARE, 1.2), Task)
+    assert [(task.id, task.flags, task.remaining_ms) for task in tasks] == [(task_id, 0, 9800)]
+    assert outcome(session.receive(final(task_id), 1.3)) == final(task_id)
+
+
+def test_what_the_broker_had_accepted_before_is_waited_for() -> None:
+    session = client(HOME, SPARE)
+    accepted, refused = submit(session, 1.0), submit(session, 1.0)
+    refuse(session, refused, 1.1)
+    assert not of(session.receive(ChangeBroker(identity="b2", endpoints=[SPARE]), 1.2), Open)
+    effects = session.receive(final(accepted), 1.3)
+    assert of(effects, Open) == [Open(SPARE)]
+    assert [task.id for task in sent(session.receive(ack(), 1.4), Task)] == [refused]
+
+
+def test_a_task_refused_while_the_move_is_waited_for_is_not_waited_for() -> None:
+    session = client(HOME, SPARE)
+    first, second = submit(session, 1.0), submit(session, 1.0)
+    refuse(session, first, 1.1)
+    session.receive(ChangeBroker(identity="b2", endpoints=[SPARE]), 1.2)
+    assert of(refuse(session, second, 1.3), Open) == [Open(SPARE)]
+    assert [(task.id, task.flags) for task in sent(session.receive(ack(), 1.4), Task)] == [(first, 0), (second, 0)]
+
+
+def test_once_a_broker_takes_no_tasks_new_ones_wait_for_another() -> None:
+    session = client(HOME, SPARE)
+    refused = submit(session, 1.0)
+    refuse(session, refused, 1.1)
+    waiting, effects = session.submit("echo", (b"x",), 10.0, 1.15)
+    assert effects == []
+    assert sent(session.tick(1.2, WALL_S + 1.2), Task) == []
+    tasks = sent(go_to(session, SPARE, 1.3), Task)
+    assert [(task.id, task.flags) for task in tasks] == [(refused, 0), (waiting, 0)]
+    assert session.submit("echo", (b"x",), 10.0, 1.4)[1], "and then all is as before"
+
+
+def test_what_waited_in_vain_goes_to_the_one_broker_that_is_left() -> None:
+    session = client()
+    refused = submit(session, 1.0)
+    session.receive(Error(code=301, text="moved", id=refused), 1.1)
+    waiting = submit(session, 1.2)
+    effects = session.receive(Error(code=503, text="no broker to name"), 1.3)
+    assert error(effects).code == 503
+    assert of(effects, Settled)[0].id == refused
+    assert [task.id for task in sent(effects, Task)] == [waiting]
+    assert session.submit("echo", (b"x",), 10.0, 1.4)[1]
+
+
+def test_the_shell_never_spins_while_another_broker_is_sought() -> None:
+    session = client(HOME, SPARE, connect_timeout_s=60.0)
+    submit(session, 1.0, 100.0)
+    refuse(session, submit(session, 1.0, 100.0), 1.1)
+    steps = run_answering(session, 55.0)
+    assert all(later > earlier for (earlier, _), (later, _) in pairwise(steps))
+    assert len(steps) < 60
+
+
+def test_with_no_other_broker_known_the_caller_has_the_503_at_once() -> None:
+    session = client()
+    assert error(refuse(session, submit(session, 1.0), 1.1)).text == "draining"
+
+
+def test_when_each_broker_was_asked_in_vain_the_caller_has_the_503() -> None:
+    session = client(HOME, SPARE)
+    task_id = submit(session, 1.0)
+    refuse(session, task_id, 1.1)
+    assert of(session.receive(Error(code=503, text="no broker to name"), 1.2), Open) == [Open(SPARE)]
+    said = error(session.link_failed("nothing listens on that port", 1.3))
+    assert said.code == 503
+    assert "503 draining" in said.text
+    assert f"{SPARE}: nothing listens on that port" in said.text
+
+
+def test_when_each_broker_has_refused_it_the_caller_has_the_503() -> None:
+    session = client(HOME, SPARE)
+    task_id = submit(session, 1.0)
+    refuse(session, task_id, 1.1)
+    go_to(session, SPARE, 1.2)
+    refuse(session, task_id, 1.3, "joining")
+    go_to(session, HOME, 1.4)
+    assert error(refuse(session, task_id, 1.5, "still draining")).text == "still draining"
+    assert session.open_count == 0
+
+
+def test_a_resent_task_that_no_broker_takes_does_not_claim_that_nothing_ran() -> None:
+    session = client(HOME, SPARE)
+    task_id = submit(session, 1.0)
+    reconnect(session, 1.2)
+    assert of(refuse(session, task_id, 1.6), Settled) == []
+    session.receive(Error(code=503, text="no broker to name"), 1.7)
+    said = error(session.link_failed("nothing listens on that port", 1.8))
+    assert said.code == 502
+    assert "503 draining" in said.text
+
+
+def test_a_refused_task_ends_at_its_deadline_if_nobody_takes_it() -> None:
+    session = client(HOME, SPARE)
+    submit(session, 1.0, 60.0)
+    refuse(session, submit(session, 1.0, 2.0), 1.1)
+    session.receive(ChangeBroker(identity="b2", endpoints=[SPARE]), 1.2)
+    ((now, settled),) = settled_by(session, 5.0)
+    assert 3.0 <= now <= 3.051
+    assert isinstance(settled.outcome, Error)
+    assert (settled.outcome.code, "503 draining" in settled.outcome.text) == (503, True)
+
+
+def test_a_refused_task_can_be_cancelled() -> None:
+    session = client(HOME, SPARE)
+    task_id = submit(session, 1.0)
+    refuse(session, task_id, 1.1)
+    assert error(session.cancel(task_id, 1.2)).code == 499
+
+
+def test_a_task_whose_reply_has_begun_does_not_go_elsewhere() -> None:
+    session = client(HOME, SPARE)
+    task_id = submit(session, 1.0)
+    session.receive(part(task_id, 0), 1.1)
+    assert error(refuse(session, task_id, 1.2)).code == 503
 
 
 # --- limits ---------------------------------------------------------------------------------------------------------

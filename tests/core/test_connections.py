@@ -32,7 +32,7 @@ def test_connect_is_answered_by_config_and_by_configack_when_it_is_current(desk:
 
 
 def test_another_config_type_is_refused_with_what_is_served(desk: Desk) -> None:
-    error = only(desk.say("w", WORKER, Connect(identity="w", nonce=NONCE, config_type="XML")), "w")
+    error = only(desk.say("w", WORKER, Connect(identity="w", nonce=NONCE, config_type="INI")), "w")
     assert isinstance(error, Error)
     assert (error.code, error.fatal) == (501, True)
     assert "JSON" in error.text

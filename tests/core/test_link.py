@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from scale0.core.link import HOPS_MAX, RETRY_S, Effects, Link, LinkSettings, Phase
-from scale0.core.participant import Connected, Failed, Note, Open, Transmit
+from scale0.core.held_config import SavedConfig
+from scale0.core.link import Effects, Link, LinkSettings, Phase
+from scale0.core.participant import Connected, Failed, Keep, Note, Open, Transmit
+from scale0.core.rounds import HOPS_MAX, RETRY_S
 from scale0.errors import Scale0Error, SessionRefused, Unreachable, UsageError
 from scale0.protocol.messages import (
     NO_VERSION,
@@ -24,7 +26,21 @@ from scale0.protocol.messages import (
     Pong,
     ReadyOk,
 )
-from tests.core.sessions_kit import HOME, SPARE, THIRD, WALL_S, Dice, ack, all_sent, config, of, sent, settings, version
+from tests.core.sessions_kit import (
+    HOME,
+    SPARE,
+    THIRD,
+    WALL_S,
+    Dice,
+    ack,
+    all_sent,
+    config,
+    document,
+    of,
+    sent,
+    settings,
+    version,
+)
 
 
 class Net:
@@ -50,6 +66,9 @@ class Net:
 
     def link_down(self, now: float, out: Effects) -> None:
         self.heard.append("down")
+
+    def link_in_vain(self, now: float, out: Effects) -> None:
+        self.heard.append("in vain")
 
     def link_over(self, error: Scale0Error, now: float, out: Effects) -> None:
         self.heard.append("over")
@@ -98,7 +117,8 @@ def up(*endpoints: str, **changes: Any) -> Net:
 
 
 def test_start_opens_the_preferred_broker_and_connects() -> None:
-    net = Net(HOME, SPARE, public_keys={HOME: "key"}, saved_config_version=version(3))
+    saved = SavedConfig(config_version=version(3), config=document())
+    net = Net(HOME, SPARE, public_keys={HOME: "key"}, saved=saved)
     assert net.start() == [Open(HOME, "key"), *net_connect(version(3))]
     assert net.link.next_deadline() == 1.0
 
@@ -292,9 +312,17 @@ def test_a_full_pipe_delays_connect_a_little() -> None:
 
 
 def test_brokers_of_the_saved_config_are_known() -> None:
-    document = b'{"group_config": [{"brokers": [{"endpoints": ["tcp://spare:5555"]}]}]}'
-    net = Net(HOME, saved_config=document, saved_config_version=version(1))
-    net.start()
+    net = Net(HOME, saved=SavedConfig("XML", version(1), document({"b2": SPARE}, config_type="XML"), [THIRD]))
+    assert sent(net.start(), Connect)[0].config_version == version(1)
+    assert of(net.fail("refused", 0.1), Open) == [Open(SPARE)]
+    assert of(net.fail("refused", 0.2), Open) == [Open(THIRD)]
+
+
+def test_a_saved_config_that_cannot_be_read_is_ignored_with_a_note() -> None:
+    net = Net(HOME, saved=SavedConfig("JSON", version(1), b"{", [SPARE]))
+    effects = net.start()
+    assert "cannot be read" in of(effects, Note)[0].text
+    assert sent(effects, Connect)[0].config_version == NO_VERSION, "else the broker would not send one"
     assert of(net.fail("refused", 0.1), Open) == [Open(SPARE)]
 
 
@@ -309,6 +337,7 @@ def test_brokers_of_the_saved_config_are_known() -> None:
         {"heartbeat_interval_s": 0.0},
         {"liveness": 0},
         {"connect_timeout_s": 0.0},
+        {"config_type": "YAML"},
     ],
 )
 def test_settings_that_cannot_be_right_are_refused(changes: dict[str, Any]) -> None:
@@ -516,10 +545,173 @@ def test_a_config_version_never_goes_back() -> None:
 
 def test_brokers_of_a_pushed_config_are_known_from_then_on() -> None:
     net = up()
-    net.say(config(2, b'{"group_config": [{"brokers": [{"endpoints": ["tcp://spare:5555"]}]}]}'), 0.5)
+    net.say(config(2, document({"b2": SPARE})), 0.5)
     net.fail("disconnected", 1.0)
     net.tick(net.link.next_deadline())
     assert of(net.fail("refused", 1.5), Open) == [Open(SPARE)]
+
+
+def test_the_config_is_asked_for_in_the_type_that_was_chosen() -> None:
+    net = Net(config_type="zfl")
+    assert sent(net.start(), Connect)[0].config_type == "ZPL"
+    net.say(config(2, document({"b2": SPARE}, config_type="ZPL"), config_type="ZPL"), 0.1)
+    assert net.link.endpoints.known == [HOME, SPARE]
+
+
+def pong_every_interval(net: Net, number: int, until_s: float) -> list[tuple[float, Message]]:
+    """PINGs are answered by a broker at this config version; returns all else that was sent, and when."""
+    said: list[tuple[float, Message]] = []
+    while (now := net.link.next_deadline()) <= until_s:
+        for message in all_sent(net.tick(now)):
+            if isinstance(message, Ping):
+                net.say(Pong(message.time_us, message.time_us, version(number), epoch=1), now)
+            else:
+                said.append((now, message))
+    return said
+
+
+def test_a_newer_version_that_was_heard_and_not_pushed_is_fetched_once() -> None:
+    net = up()
+    net.say(config(1), 0.0)
+    ((now, connect),) = pong_every_interval(net, 2, until_s=100.0)
+    assert isinstance(connect, Connect)
+    assert connect.config_version == version(1)
+    assert now == pytest.approx(1.25 + 2 * 2.5), "two intervals after it was heard"
+    assert net.heard == ["up"]
+    assert not of(net.say(config(2), 100.0), Connected)
+    assert pong_every_interval(net, 2, until_s=200.0) == []
+    assert len(pong_every_interval(net, 3, until_s=300.0)) == 1
+
+
+def test_a_newer_version_that_is_pushed_in_time_is_not_fetched() -> None:
+    net = up()
+    net.say(config(1), 0.0)
+    assert pong_every_interval(net, 2, until_s=5.0) == []
+    net.say(config(2), 5.0)
+    assert pong_every_interval(net, 2, until_s=100.0) == []
+
+
+def test_an_older_version_that_is_heard_means_nothing() -> None:
+    net = up()
+    net.say(config(5), 0.0)
+    assert pong_every_interval(net, 4, until_s=100.0) == []
+
+
+def test_a_version_heard_on_a_lost_link_is_not_fetched_on_the_next() -> None:
+    net = up()
+    net.say(config(1), 0.0)
+    pong_every_interval(net, 2, until_s=2.0)
+    net.fail("disconnected", 2.1)
+    net.tick(net.link.next_deadline())
+    net.say(config(2), 2.5)
+    assert pong_every_interval(net, 2, until_s=100.0) == []
+
+
+# --- what the next process should know ------------------------------------------------------------------------------
+
+
+def test_what_is_worth_keeping_is_told_when_it_changes_and_only_by_choice() -> None:
+    listed = document({"b1": HOME})
+    net = Net(keeps_config=True)
+    net.start()
+    assert of(net.say(config(1, listed), 0.1), Keep) == [Keep(SavedConfig("JSON", version(1), listed))]
+    assert of(net.say(config(1, listed), 0.2), Keep) == []
+    assert of(net.say(ack(config_version=version(2)), 0.3), Keep) == [Keep(SavedConfig("JSON", version(2), listed))]
+    net.say(ChangeBroker(identity="b2", endpoints=[SPARE]), 0.4)
+    kept = of(net.say(ack(config_version=version(2)), 0.5), Keep)
+    assert kept == [Keep(SavedConfig("JSON", version(2), listed, [SPARE]))]
+    other = Net()
+    other.start()
+    assert of(other.say(config(1, listed), 0.1), Keep) == []
+
+
+def test_what_was_kept_already_is_not_told_again() -> None:
+    saved = SavedConfig("JSON", version(1), document({"b1": HOME}))
+    net = Net(keeps_config=True, saved=saved)
+    net.start()
+    assert net.say(ack(config_version=version(1)), 0.1) == [Connected(HOME, 1)]
+
+
+def test_a_config_that_cannot_be_read_is_not_worth_keeping() -> None:
+    net = Net(keeps_config=True)
+    net.start()
+    assert of(net.say(config(1, b"?"), 0.1), Keep) == []
+
+
+def test_a_saved_version_is_a_hint_and_the_first_broker_knows_better() -> None:
+    net = Net(saved=SavedConfig("JSON", version(9), document({"b2": SPARE})))
+    net.start()
+    net.say(config(3, document({"b3": THIRD})), 0.1)
+    assert net.link.config_version == version(3)
+    assert net.link.endpoints.known == [HOME, THIRD]
+
+
+# --- home -----------------------------------------------------------------------------------------------------------
+
+
+def at_home(**changes: Any) -> Net:
+    """Up at b1, which is home; b2 is known."""
+    net = Net(**changes)
+    net.start()
+    net.say(config(1, document({"b1": HOME, "b2": SPARE}, preferred="b1")), 0.0)
+    return net
+
+
+def moved(net: Net, reason: str, there: str = SPARE, identity: str = "b2") -> str:
+    """The home that CONNECT names after a CHANGEBROKER for this reason."""
+    effects = net.say(ChangeBroker(identity=identity, endpoints=[there], reason=reason), 1.0)
+    net.say(ack(config_version=version(1)), 1.1)
+    return sent(effects, Connect)[0].home
+
+
+def test_home_is_where_the_process_was_first_up_and_is_named_at_other_brokers_only() -> None:
+    net = at_home()
+    assert net.link.home == "b1"
+    assert sent(net.say(Error(code=426, text="config version differs"), 0.5), Connect)[0].home == ""
+    assert moved(net, "draining") == "b1"
+    assert moved(net, "back", HOME, "b1") == ""
+
+
+def test_home_stays_after_a_loss() -> None:
+    net = at_home()
+    net.fail("disconnected", 1.0)
+    assert sent(net.tick(net.link.next_deadline()), Connect)[0].home == ""
+    net.fail("refused", 1.5)
+    effects = net.say(ChangeBroker(identity="b2", endpoints=[SPARE]), 1.6)
+    assert sent(effects, Connect)[0].home == "b1"
+    net.say(ack(config_version=version(1)), 1.7)
+    assert net.link.home == "b1"
+
+
+@pytest.mark.parametrize("reason", ["balance: it has more room", "failback"])
+def test_after_a_move_for_balance_or_back_the_new_broker_is_home(reason: str) -> None:
+    net = at_home()
+    assert moved(net, reason) == ""
+    assert net.link.home == "b2"
+
+
+def test_a_link_lost_before_a_move_for_balance_makes_the_new_broker_home_too() -> None:
+    net = at_home(may_move=False)
+    net.say(ChangeBroker(identity="b2", endpoints=[SPARE], reason="balance"), 1.0)
+    net.fail("disconnected", 1.1)
+    effects = net.tick(net.link.next_deadline())
+    assert of(effects, Open) == [Open(SPARE)]
+    assert sent(effects, Connect)[0].home == ""
+
+
+def test_home_at_an_address_that_the_config_does_not_list_is_told_by_the_config() -> None:
+    net = Net("tcp://alias:5555")
+    net.start()
+    net.say(config(1, document({"b1": HOME, "b2": SPARE}, preferred="b1")), 0.0)
+    assert net.link.home == "b1"
+    assert sent(net.say(ForceNegotiate(reason="restarted"), 1.0), Connect)[0].home == ""
+
+
+def test_with_a_saved_config_home_is_the_broker_that_took_the_session() -> None:
+    net = Net(SPARE, saved=SavedConfig("JSON", version(1), document({"b1": HOME, "b2": SPARE}, preferred="b1")))
+    net.start()
+    net.say(ack(config_version=version(1)), 0.1)
+    assert net.link.home == "b2"
 
 
 # --- epochs ---------------------------------------------------------------------------------------------------------
@@ -541,7 +733,7 @@ def test_a_pong_of_a_lower_epoch_ends_the_link() -> None:
     net = up()
     net.say(ack(epoch=5), 0.1)
     net.say(Pong(0, 0, epoch=4), 1.0)
-    assert net.heard == ["up", "down"]
+    assert net.heard == ["up", "down", "in vain"]
     assert net.link.phase is Phase.PAUSED
 
 
@@ -551,7 +743,7 @@ def test_a_readyok_of_a_lower_epoch_ends_the_link() -> None:
     assert net.link.agree(ReadyOk(heartbeat_interval_ms=5000, time_us=0, capacity=1, epoch=3), 0.1, out)
     assert net.link.heartbeat.interval_s == 5.0
     assert not net.link.agree(ReadyOk(heartbeat_interval_ms=5000, time_us=0, capacity=1, epoch=2), 0.2, out)
-    assert net.heard == ["up", "down"]
+    assert net.heard == ["up", "down", "in vain"]
 
 
 def test_an_epoch_of_zero_says_nothing() -> None:
@@ -582,13 +774,117 @@ def test_a_pushed_changebroker_waits_for_the_user() -> None:
     assert of(out, Open) == [Open(SPARE)]
 
 
-def test_a_lost_link_forgets_where_it_was_to_move() -> None:
+@pytest.mark.parametrize("end", [Disconnect(), Error(code=413, text="too large", fatal=True), None])
+def test_a_link_that_is_lost_before_a_move_goes_where_it_was_to_move(end: Message | None) -> None:
     net = up(may_move=False)
-    net.say(ChangeBroker(identity="b2", endpoints=[SPARE]), 1.0)
-    net.fail("disconnected", 1.5)
+    net.say(ChangeBroker(identity="b2", endpoints=[SPARE], public_key="k2"), 1.0)
+    if end is None:
+        net.fail("disconnected", 1.5)
+    else:
+        net.say(end, 1.5)
     out: Effects = []
-    net.link.move(2.0, out)
-    assert out == []
+    net.link.move(1.5, out)
+    assert out == [], "there is nothing to move any more"
+    assert of(net.tick(net.link.next_deadline()), Open) == [Open(SPARE, "k2")]
+    assert of(net.fail("refused", 2.0), Open) == [Open(HOME)]
+
+
+# --- a broker that takes no tasks -----------------------------------------------------------------------------------
+
+
+def seek(net: Net, now: float, code: int = 503, **detail: Any) -> tuple[bool, Effects]:
+    out: Effects = []
+    return net.link.seek(Error(code=code, text="draining", id=b"task", detail=detail), now, out), out
+
+
+def test_a_broker_that_takes_no_tasks_is_asked_for_another_while_the_link_stays_up() -> None:
+    net = up(HOME, SPARE)
+    is_going, effects = seek(net, 1.0)
+    assert is_going
+    assert all_sent(effects) == [NeedBroker(identity="me", services=["echo"], tried=[HOME])]
+    assert seek(net, 1.01) == (True, []), "asked once"
+    assert net.link.phase is Phase.UP
+    effects = net.say(ChangeBroker(identity="b3", endpoints=[THIRD]), 1.1)
+    assert of(effects, Open) == [Open(THIRD)]
+    assert net.heard == ["up", "may move", "down"]
+
+
+def test_if_it_knows_no_other_the_known_ones_are_asked() -> None:
+    net = up(HOME, SPARE)
+    seek(net, 1.0)
+    effects = net.say(Error(code=503, text="no broker to name"), 1.1)
+    assert [type(message) for message in all_sent(effects)] == [Disconnect, NeedBroker]
+    assert of(effects, Open) == [Open(SPARE)]
+    assert sent(effects, NeedBroker)[0].tried == [HOME]
+
+
+def test_if_it_names_only_itself_the_known_ones_are_asked() -> None:
+    net = up(HOME, SPARE)
+    seek(net, 1.0)
+    assert of(net.say(ChangeBroker(identity="b1", endpoints=[HOME]), 1.1), Open) == [Open(SPARE)]
+
+
+def test_if_it_does_not_answer_the_known_ones_are_asked() -> None:
+    net = up(HOME, SPARE)
+    seek(net, 1.0)
+    steps = net.run(4.0)
+    assert of(steps[-1][1], Open) == [Open(SPARE)]
+    assert steps[-1][0] == 4.0
+
+
+def test_with_no_other_broker_known_there_is_nowhere_to_go() -> None:
+    assert seek(up(), 1.0) == (False, [])
+
+
+def test_301_names_where_to_go_even_if_no_other_broker_is_known() -> None:
+    net = up()
+    is_going, effects = seek(net, 1.0, 301, endpoints=[SPARE], identity="b2", public_key="k2")
+    assert is_going
+    assert of(effects, Open) == [Open(SPARE, "k2")]
+
+
+def test_301_that_names_nobody_is_in_vain_if_nobody_is_known() -> None:
+    net = up()
+    is_going, effects = seek(net, 1.0, 301)
+    assert is_going
+    assert sent(effects, NeedBroker)
+    net.say(Error(code=503, text="no broker to name"), 1.1)
+    assert net.heard == ["up", "in vain"]
+    assert net.link.phase is Phase.UP
+
+
+def test_seeking_never_loops() -> None:
+    net = up(HOME, SPARE)
+    for hop in range(HOPS_MAX):
+        assert seek(net, 0.1)[0]
+        net.say(ChangeBroker(identity="b", endpoints=[SPARE if hop % 2 == 0 else HOME]), 0.1)
+        net.say(ack(), 0.1)
+    assert seek(net, 0.1) == (False, [])
+
+
+def test_a_round_in_vain_is_told_and_goes_on() -> None:
+    net = up(HOME, SPARE)
+    net.fail("disconnected", 1.0)
+    net.tick(net.link.next_deadline())
+    net.fail("refused", 1.3)
+    net.fail("refused", 1.3)
+    assert net.heard == ["up", "down", "in vain"]
+    assert of(net.tick(net.link.next_deadline()), Open) == [Open(HOME)]
+
+
+@pytest.mark.parametrize("throw", [0.0, 1.0])
+def test_a_dead_broker_costs_one_short_pause_if_another_is_there(throw: float) -> None:
+    net = up(HOME, SPARE, THIRD, throw=throw)
+    net.fail("disconnected", 1.0)
+    now = net.link.next_deadline()
+    assert now <= 1.25, "a tenth of a heartbeat interval"
+    assert of(net.tick(now), Open) == [Open(HOME)]
+    assert of(net.fail("nothing listens on that port", now), Open) == [Open(SPARE)]
+    net.say(ChangeBroker(identity="b2", endpoints=[SPARE]), now)
+    assert of(net.say(ack(), now), Connected) == [Connected(SPARE, 1)]
+
+
+# --- redirects of the session ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("endpoints", [[], [HOME]])

@@ -1,4 +1,4 @@
-"""Commands and the broker's states (rule 25), MANAGEMENTREQ, and the process's end."""
+"""MANAGEMENTREQ and the commands that every door has."""
 
 from __future__ import annotations
 
@@ -7,22 +7,17 @@ from typing import Any
 
 import pytest
 
-from scale0.core.effects import Persist, Reload, Stopped
+from scale0.core.effects import Reload
 from scale0.core.settings import ManagementSettings
 from scale0.errors import ProtocolError
-from scale0.protocol.dialects import CLIENT, MDP1_CLIENT, MDP1_WORKER, WORKER
-from scale0.protocol.majordomo import MdpDisconnect, MdpReady, MdpRequest
+from scale0.protocol.dialects import CLIENT, REQ_CLIENT
 from scale0.protocol.messages import (
-    Connect,
     Disconnect,
     Error,
-    ForceNegotiate,
     ManagementRep,
     ManagementReq,
-    NeedBroker,
-    Ping,
 )
-from tests.core.desk import NONCE, Desk, Sent, bodies, codes, only_task, tasks_to
+from tests.core.desk import Desk, Sent, codes
 
 PASSWORDS = ManagementSettings(passwords={"root": hashlib.sha256(b"secret").hexdigest()})
 
@@ -37,110 +32,20 @@ def ask(desk: Desk, command: str, password: str = "secret", **arguments: Any) ->
     return desk.say("admin", CLIENT, request)
 
 
-# --- states -------------------------------------------------------------------------------------------------------
-
-
-def test_joining_broker_answers_with_503() -> None:
-    desk = Desk(state="joining")
-    assert codes(desk.say("c", CLIENT, Connect(identity="c", nonce=NONCE))) == [("c", 503)]
-
-
-def test_disabling_refuses_what_is_queued_and_waits_for_what_is_in_flight(desk: Desk) -> None:
-    worker = desk.worker("w", "greet")
-    client = desk.client("ada")
-    task = only_task(client.submit("greet"), "w")
-    client.submit("greet")
-    assert desk.manage("disable") == {"state": "disabling"}
-    assert codes(desk.sent) == [("ada", 503)]
-    assert desk.others == [Persist("disabled")]
-    assert codes(client.submit("greet")) == [("ada", 503)]
-    assert bodies(worker.reply(task)) == [("ada", b"done")]
-    assert desk.broker.state.mode == "disabled"
-
-
-def test_disabling_ends_after_grace_with_outcome_unknown(desk: Desk) -> None:
-    desk.worker("w", "greet", idempotent=True)
-    desk.client("ada").submit("greet", timeout_s=60)
-    desk.manage("disable")
-    assert desk.broker.next_deadline() <= desk.now + 5
-    assert codes(desk.pass_time(5.1)) == [("ada", 502)]
-    assert desk.broker.state.mode == "disabled"
-
-
-def test_disabled_broker_is_silent_and_dispatches_nothing(desk: Desk) -> None:
-    desk.worker("w", "greet")
-    client = desk.client("ada")
-    desk.manage("disable")
-    assert client.submit("greet") == []
-    assert client.connect() == []
-    assert desk.say("x", WORKER, Ping(0)) == []
-    assert desk.say("m", MDP1_CLIENT, MdpRequest("greet", (b"",))) == []
-    assert desk.garble("y", CLIENT, ProtocolError(400, "bad")) == []
-    assert ask(desk, "list") == []
-    assert ask(desk, "enable", password="wrong") == []
-
-
-def test_authorised_enable_wakes_it_and_everybody_negotiates_again(desk: Desk) -> None:
-    worker = desk.worker("w", "greet")
-    client = desk.client("ada")
-    desk.manage("disable")
-    assert [type(message) for _, message in ask(desk, "enable")] == [ManagementRep]
-    assert desk.others == [Persist("active")]
-    assert [type(message) for _, message in client.ping()] == [ForceNegotiate]
-    client.connect()
-    assert codes(client.submit("greet")) == [], "soon after the enable services wait for their workers"
-    worker.connect()
-    assert tasks_to(worker.ready()) == ["w"]
-
-
-def test_disabled_is_a_starting_state() -> None:
-    desk = Desk(state="disabled", management=PASSWORDS)
-    assert desk.say("c", CLIENT, Connect(identity="c", nonce=NONCE)) == []
-    assert desk.manage("enable") == {"state": "active"}
-
-
-def test_draining_finishes_what_it_holds_takes_nothing_new_and_then_stops(desk: Desk) -> None:
-    worker = desk.worker("w", "greet")
-    client = desk.client("ada")
-    first = only_task(client.submit("greet"), "w")
-    client.submit("greet")
-    desk.manage("drain")
-    assert codes(client.submit("greet")) == [("ada", 503)]
-    second = only_task(worker.reply(first), "w")
-    worker.reply(second)
-    assert desk.others == [Stopped()]
-    assert desk.broker.census().replied == 2
-
-
-def test_drain_of_an_idle_broker_stops_at_once(desk: Desk) -> None:
-    desk.manage("drain")
-    assert desk.others == [Stopped()]
-
-
-def test_drain_of_a_disabled_broker_is_refused(desk: Desk) -> None:
-    desk.manage("disable")
-    with pytest.raises(ProtocolError, match="enable it first"):
-        desk.manage("drain")
-
-
-def test_goodbye_goes_to_everybody_who_can_hear_it(desk: Desk) -> None:
-    desk.worker("w", "greet")
-    desk.client("ada")
-    desk.say("m", MDP1_WORKER, MdpReady("echo"))
-    effects = desk.broker.stop(desk.now)
-    said = {getattr(effect, "route", b"")[1:].decode(): type(getattr(effect, "message", None)) for effect in effects}
-    assert said == {"w": Disconnect, "ada": Disconnect, "m": MdpDisconnect}
-
-
-# --- MANAGEMENTREQ ------------------------------------------------------------------------------------------------
-
-
 def test_request_is_authenticated_run_and_answered(desk: Desk) -> None:
     desk.worker("w", "greet")
     (_, answer), *_ = ask(desk, "list", what="workers")
     assert isinstance(answer, ManagementRep)
     assert answer.seq == 7
     assert [row["identity"] for row in answer.result["rows"]] == ["w"]
+
+
+def test_manager_may_use_a_req_socket(desk: Desk) -> None:
+    desk.client("admin", dialect=REQ_CLIENT)
+    request = ManagementReq(auth_id="root", auth_password="secret", seq=8, command="list")
+    (answer,) = [message for _, message in desk.say("admin", REQ_CLIENT, request)]
+    assert isinstance(answer, ManagementRep)
+    assert answer.seq == 8
 
 
 def test_wrong_password_is_401_and_repeated_ones_are_ignored(desk: Desk) -> None:
@@ -181,14 +86,33 @@ def test_dead_letters_and_error_clients_can_be_seen_and_cleared(desk: Desk) -> N
     assert desk.manage("clear_dead_letters") == {"cleared": 1}
 
 
-# --- NEEDBROKER ---------------------------------------------------------------------------------------------------
+def test_every_listing_can_be_asked_for(desk: Desk) -> None:
+    for what in ("services", "workers", "clients", "brokers", "network", "network_workers", "config", "config_history"):
+        document = desk.manage("list", what=what)
+        assert document["schema"] == f"scale0.{what}/1"
+        assert document["complete"]
 
 
-def test_needbroker_names_this_broker_unless_it_was_tried() -> None:
-    desk = Desk(advertise=["tcp://127.0.0.1:5555"])
-    (_, answer), *_ = desk.say("c", CLIENT, NeedBroker(identity="c"))
-    assert getattr(answer, "endpoints", None) == ["tcp://127.0.0.1:5555"]
-    asked = NeedBroker(identity="c", tried=["tcp://127.0.0.1:5555"])
-    assert codes(desk.say("c", CLIENT, asked)) == [("c", 503)]
-    desk.manage("drain")
-    assert codes(desk.say("c", CLIENT, NeedBroker(identity="c"))) == [("c", 503)]
+def test_change_of_config_is_signed_with_the_managers_name(desk: Desk) -> None:
+    (_, answer), *_ = ask(desk, "config_apply", document='{"liveness": 4}', comment="more patience")
+    assert isinstance(answer, ManagementRep)
+    assert answer.result == {"version": str(desk.broker.state.config.version), "changed": True}
+    record = desk.broker.state.config.record
+    assert (record.author, record.comment) == ("root", "more patience")
+
+
+def test_refused_change_says_why(desk: Desk) -> None:
+    (_, error), *_ = ask(desk, "config_apply", document='{"livenes": 4}')
+    assert isinstance(error, Error)
+    assert (error.code, error.seq) == (400, 7)
+    assert "liveness" in error.text, "did you mean"
+    assert codes(ask(desk, "config_apply", document='{"liveness": 4}', base="1.9.00000000")) == [("admin", 409)]
+    assert codes(ask(desk, "config_rollback", version="77")) == [("admin", 400)]
+    assert codes(ask(desk, "forget_broker", broker="nobody")) == [("admin", 400)]
+    assert codes(ask(desk, "failback", broker="nobody")) == [("admin", 400)]
+
+
+def test_lone_broker_has_nothing_to_balance(desk: Desk) -> None:
+    desk.worker("w", "greet")
+    assert desk.manage("balance") == {"workers": 1}
+    assert desk.manage("failback") == {"brokers": []}

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from scale0.core.held_tasks import FLUSH_MAX
 from scale0.core.participant import Abort, Connected, Failed, Left, Note, Open, ParticipantEffect, Ready, Run, Transmit
-from scale0.core.worker_session import FLUSH_MAX, STALL_S, WorkerSession
+from scale0.core.worker_session import STALL_S, WorkerSession
 from scale0.errors import SessionRefused, UsageError
 from scale0.protocol import messages
 from scale0.protocol.limits import SERVICES_PER_WORKER_MAX
@@ -536,6 +537,10 @@ def test_a_pushed_changebroker_is_followed_when_nothing_is_held_any_more() -> No
     session.receive(ready_ok(0), 1.2)
     reply(session, given, 1.24)
     effects = tick(session, session.next_deadline())
+    assert [ready.capacity for ready in readies(effects)] == [0], "its answer shows that the reply has arrived"
+    assert not of(effects, Open)
+    session.receive(ready_ok(0), 1.24)
+    effects = tick(session, session.next_deadline())
     assert of(effects, Open) == [Open(SPARE)]
     assert [type(message) for message in all_sent(effects)] == [Disconnect, Connect]
     assert readies(session.receive(ack(), 2.1))[0].capacity == 2, "at the new broker it offers everything again"
@@ -546,6 +551,47 @@ def test_an_idle_worker_moves_after_readyok() -> None:
     session.receive(ChangeBroker(identity="b2", endpoints=[SPARE]), 1.0)
     session.receive(ready_ok(0), 1.1)
     assert of(tick(session, 1.1), Open) == [Open(SPARE)]
+
+
+def test_a_last_reply_that_met_a_full_pipe_is_not_lost_by_a_move() -> None:
+    session = worker()
+    given = task()
+    session.receive(given, 1.0)
+    session.receive(ChangeBroker(identity="b2", endpoints=[SPARE]), 1.1)
+    session.receive(ready_ok(0), 1.2)
+    (message,) = sent(reply(session, given, 1.3), TaskReply)
+    session.send_failed(message, 1.3)
+    assert sent(tick(session, 1.3 + STALL_S), TaskReply) == [message]
+    effects = tick(session, session.next_deadline())
+    assert readies(effects)
+    assert not of(effects, Open)
+    session.receive(ready_ok(0), 1.5)
+    assert of(tick(session, session.next_deadline()), Open) == [Open(SPARE)]
+
+
+def test_a_link_lost_before_the_move_leads_to_the_other_broker_with_all_that_is_held() -> None:
+    session = worker()
+    given = task()
+    session.receive(given, 1.0)
+    session.receive(ChangeBroker(identity="b2", endpoints=[SPARE]), 1.1)
+    session.link_failed("disconnected", 1.2)
+    effects = tick(session, session.next_deadline())
+    assert of(effects, Open) == [Open(SPARE)]
+    assert sent(effects, Connect)[0].in_flight == [given.id]
+    assert readies(session.receive(ack(), 1.5))[0].capacity == 2
+
+
+def test_301_to_a_later_ready_is_followed_when_nothing_is_held_any_more() -> None:
+    session = worker()
+    given = task()
+    session.receive(given, 1.0)
+    session.offer(ServiceOffer("sum"), 1.1)
+    assert session.receive(Error(code=301, text="manages none of these"), 1.2) == []
+    assert not any(sent(effects, NeedBroker) for _, effects in run(session, 2.0))
+    assert sent(reply(session, given, 2.1), TaskReply)
+    assert readies(tick(session, session.next_deadline()))[0].capacity == 0
+    effects = session.receive(Error(code=301, text="manages none of these"), 2.2)
+    assert sent(effects, NeedBroker)
 
 
 def test_a_worker_that_moves_can_still_leave() -> None:

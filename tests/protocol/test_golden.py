@@ -303,6 +303,7 @@ MAPS: list[tuple[Any, int, dict[str, Any]]] = [
     (ForceNegotiate(reason="unknown"), 13, {"reason": "unknown"}),
     (Disconnect(reason="done"), 14, {"reason": "done"}),
     (Disconnect(), 14, {}),
+    (Disconnect(reason="done", is_drained=True), 14, {"reason": "done", "is_drained": True}),
     (
         ManagementReq(auth_id="op", auth_password="pw", seq=3, command="drain", arguments={"a": 1}),
         15,

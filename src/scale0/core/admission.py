@@ -7,7 +7,7 @@ that this broker does not hold may have run under another, so it is dispatched o
 
 from __future__ import annotations
 
-from scale0.core import builtin, routing
+from scale0.core import builtin, forwarding, routing
 from scale0.core.ledger import Entry
 from scale0.core.services import RESERVED, Service
 from scale0.core.sessions import Session
@@ -46,7 +46,7 @@ def task(state: State, session: Session, message: Task) -> None:
 def _is_known(state: State, session: Session, message: Task, sequence: int) -> bool:
     """An id that may have been here before: open, settled, or acknowledged. False if it is not held."""
     if message.id in state.ledger.entries:
-        state.counters["repeated_tasks"] += 1
+        _hear_repeated(state, session, message)
     elif sequence in session.kept:
         state.counters["outcomes_repeated"] += 1
         routing.deliver(state, session, session.kept[sequence], message.service)
@@ -55,6 +55,15 @@ def _is_known(state: State, session: Session, message: Task, sequence: int) -> b
     else:
         return False
     return True
+
+
+def _hear_repeated(state: State, session: Session, message: Task) -> None:
+    """It is under way here: for this client, or for a broker that this client has left."""
+    entry = state.ledger.entries[message.id]
+    if entry.client is session:
+        state.counters["repeated_tasks"] += 1
+    else:
+        forwarding.adopt(state, entry, session)
 
 
 def submit(state: State, session: Session, message: Task, sequence: int) -> None:
@@ -71,6 +80,9 @@ def submit(state: State, session: Session, message: Task, sequence: int) -> None
         service = _unknown(state, session, message)
         if service is None:
             return
+    if message.id in state.ledger.entries:  # another broker has forwarded it here
+        _hear_repeated(state, session, message)
+        return
     if message.flags & RESENT and not _may_repeat(state, service, message):
         refuse(state, session, message, Code.WORKER_LOST, OUTCOME_UNKNOWN)
         return
@@ -162,7 +174,7 @@ def _unknown(state: State, session: Session, message: Task) -> Service | None:
         text = f"a service name has 1 to {SERVICE_BYTES_MAX} bytes, all printable"
         refuse(state, session, message, Code.MALFORMED, text)
         return None
-    if not state.services.manages(name):
+    if not state.services.manages(name) and not (state.network.peers and state.is_settling):
         refuse(state, session, message, Code.UNKNOWN_SERVICE, f"this broker does not manage {name}")
         return None
     if not session.dialect.majordomo and not state.is_settling:

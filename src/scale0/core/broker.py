@@ -2,7 +2,8 @@
 
     receive       a message came            malformed     bytes came that are no message
     send_failed   a message could not go    tick          time has passed; with the wall clock
-    manage        an operator's command     configure     there are new settings
+    manage        an operator's command     configure     the file was read again
+    heard_version a publisher spoke         link_broken   a dialed link's connection ended
     stop          the process ends          next_deadline when `tick` has something to do
 
 Each takes what happened and `now`, and returns what the shell must do, in order. There is no socket, clock, random
@@ -16,7 +17,26 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from scale0.core import admission, connections, failed_sends, liveness, majordomo, management, readiness, routing, turns
+from scale0.core import (
+    admission,
+    afar,
+    config_service,
+    connections,
+    dialing,
+    failed_sends,
+    groups,
+    liveness,
+    majordomo,
+    management,
+    membership,
+    modes,
+    peer_dialect,
+    peer_status,
+    peers,
+    readiness,
+    routing,
+    turns,
+)
 from scale0.core.census import Census, census, check
 from scale0.core.effects import Effect, Route, Send
 from scale0.core.sessions import Session
@@ -37,7 +57,6 @@ from scale0.protocol.dialects import (
     REQ_WORKER,
     WORKER,
     Dialect,
-    Role,
 )
 from scale0.protocol.majordomo import MdpMessage
 from scale0.protocol.messages import (
@@ -52,6 +71,7 @@ from scale0.protocol.messages import (
     Task,
     TaskReply,
 )
+from scale0.protocol.network import ConfigRecord, Document
 
 Handler = Callable[[State, Session, Any], None]
 
@@ -82,7 +102,7 @@ _HANDLERS: dict[Dialect, dict[type[Any], Handler]] = {
     REQ_CLIENT: _CLIENT_SAYS,
     WORKER: _WORKER_SAYS,
     REQ_WORKER: {**_WORKER_SAYS, TaskReply: _reply_by_req},
-    PEER: {},
+    PEER: peer_dialect.SAYS,
     **{dialect: {} for dialect in (MDP1_CLIENT, MDP1_WORKER, MDP2_CLIENT, MDP2_WORKER)},  # `majordomo` hears them
 }
 """What each dialect may say in its session. Dialects are compared by identity, which costs nothing."""
@@ -92,9 +112,23 @@ class Broker:
     """One broker's rules. See the module for its verbs."""
 
     def __init__(
-        self, settings: BrokerSettings, *, now: float, wall_s: float, epoch: int = 1, state: str = "active"
+        self,
+        settings: BrokerSettings,
+        *,
+        now: float,
+        wall_s: float,
+        epoch: int = 1,
+        state: str = "active",
+        nonce: bytes = bytes(8),
+        records: list[ConfigRecord] | None = None,
+        seeds: list[str] | None = None,
+        document: Document | None = None,
     ) -> None:
-        self.state = State(settings, now, wall_s, epoch, state)
+        """`records` is the config that was kept, `document` what the operator wrote, `seeds` whom to join by."""
+        self.state = State(
+            settings, now, wall_s, epoch, state, nonce=nonce, records=records, seeds=seeds, document=document
+        )
+        config_service.begin(self.state, is_new=not records)
         self._by_route = self.state.sessions.by_route
         self._penalties = self.state.error_clients.records
 
@@ -110,14 +144,14 @@ class Broker:
         if handler and session and session.dialect is dialect and state.mode != "disabled":
             session.last_seen_s = now
             if session.is_absent:
-                connections.heard_again(state, session)
+                (peers if dialect is PEER else connections).heard_again(state, session)
             if dialect.is_req:
                 turns.open_turn(state, session, message)
             handler(state, session, message)
         else:
             self._receive_other(route, dialect, message, session)
         if state.mode != "active":
-            management.step(state)
+            modes.step(state)
         effects = state.effects
         state.effects = []
         return effects
@@ -161,23 +195,40 @@ class Broker:
                 delist(session.worker)
         majordomo.beat(state)
         liveness.push_config(state)
+        peers.look_at_silent(state)
+        dialing.tick(state)
+        afar.spill(state)
+        membership.tick(state)
+        groups.tick(state)
+        peer_status.tick(state)
+        config_service.tick(state)
         if not state.has_settled and not state.is_settling:
             admission.end_settling(state)
         if state.mode != "active":
-            management.step(state)
+            modes.step(state)
         return state.take_effects()
 
     def next_deadline(self) -> float:
         state = self.state
+        between_brokers_s = min(
+            peers.next_s(state),
+            dialing.next_s(state),
+            membership.next_s(state),
+            peer_status.next_s(state),
+            config_service.next_s(state),
+        )
         if state.mode == "disabled":
-            return math.inf
+            return between_brokers_s
         return min(
+            between_brokers_s,
+            afar.next_spill_s(state),
+            groups.next_s(state),
             state.ledger.next_s(),
             state.sessions.liveness.next_s(),
             state.turns.next_s(),
             state.majordomo_beats.next_s(),
-            state.now if state.config.to_push else math.inf,
-            management.next_step_s(state),
+            state.config.push_at_s if state.config.to_push else math.inf,
+            modes.next_step_s(state),
             math.inf if state.has_settled else state.settled_at_s,
         )
 
@@ -187,16 +238,29 @@ class Broker:
         result = management.run(self.state, command, arguments)
         return result, self.state.take_effects()
 
-    def configure(self, settings: BrokerSettings, now: float) -> list[Effect]:
-        """New settings, checked by the shell. Sessions get the new config, paced."""
+    def configure(self, document: Document, now: float, author: str = "file") -> list[Effect]:
+        """The operator's file was read again: a change like any other. Raises `ProtocolError` if it is refused."""
         self.state.now = now
-        liveness.reconfigure(self.state, settings)
+        wanted = document.over(self.state.config.document)
+        config_service.propose(self.state, wanted, base=b"", author=author, comment="read again")
+        return self.state.take_effects()
+
+    def heard_version(self, identity: str, version: bytes, now: float) -> list[Effect]:
+        """A publisher says which config it has."""
+        self.state.now = now
+        config_service.heard(self.state, identity, version)
+        return self.state.take_effects()
+
+    def link_broken(self, route: Route, now: float) -> list[Effect]:
+        """The connection of a dialed link ended."""
+        self.state.now = now
+        dialing.broken(self.state, route)
         return self.state.take_effects()
 
     def stop(self, now: float) -> list[Effect]:
         """The process ends now."""
         self.state.now = now
-        management.say_goodbye(self.state)
+        modes.say_goodbye(self.state)
         return self.state.take_effects()
 
     def census(self) -> Census:
@@ -212,25 +276,27 @@ class Broker:
         state = self.state
         if isinstance(message, ManagementReq):
             management.receive(state, route, dialect, message)
+        elif session is not None and (session.dialect is PEER) != (dialect is PEER):
+            self._unexpected(route, dialect, message)  # a connection between brokers is nothing else
+        elif dialect is PEER:
+            peer_dialect.receive_other(state, route, message, session)
         elif state.mode == "disabled":
             state.counters["unheard_while_disabled"] += 1
         elif isinstance(message, MdpMessage):
             majordomo.receive(state, route, dialect, message)
-        elif isinstance(message, Connect) and dialect.role is not Role.PEER:
+        elif isinstance(message, Connect):
             connections.connect(state, route, dialect, message)
         elif isinstance(message, NeedBroker):
-            connections.need_broker(state, route, dialect, message)
+            if session is not None and session.dialect is dialect:  # rule 17: any traffic counts as life
+                session.last_seen_s = state.now
+                if session.is_absent:
+                    connections.heard_again(state, session)
+            groups.need_broker(state, route, dialect, message)
         elif session is None:
-            self._hear_stranger(route, dialect, message)
+            if not isinstance(message, Disconnect):
+                connections.stranger(state, route, dialect)
         else:
             self._unexpected(route, dialect, message)
-
-    def _hear_stranger(self, route: Route, dialect: Dialect, message: AnyMessage) -> None:
-        state = self.state
-        if dialect.role is Role.PEER:
-            self._unexpected(route, dialect, message)
-        elif not isinstance(message, Disconnect):
-            connections.stranger(state, route, dialect)
 
     def _unexpected(self, route: Route, dialect: Dialect, message: AnyMessage) -> None:
         """501: a command that this broker does not expect from this role."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from scale0.core import admission, listings, routing
+from scale0.core import admission, listings, network_listings, routing
 from scale0.core.services import RESERVED
 from scale0.core.sessions import Session
 from scale0.core.state import State
@@ -22,7 +22,10 @@ SERVED: dict[str, Callable[[State], list[dict[str, object]]]] = {
     "scale0.workers": listings.workers,
     "scale0.clients": listings.clients,
     "scale0.brokers": listings.brokers,
-    "scale0.config": listings.config,
+    "scale0.network": network_listings.network,
+    "scale0.network_workers": network_listings.network_workers,
+    "scale0.config": network_listings.config,
+    "scale0.config_history": network_listings.config_history,
     "scale0.dead_letters": listings.dead_letters,
 }
 

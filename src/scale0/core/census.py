@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from scale0.core.sessions import Session
 from scale0.core.state import State
 
 
@@ -39,15 +40,17 @@ def _check_tasks(state: State) -> None:
     assert count.accepted == settled + count.queued + count.in_flight, f"the ledger does not add up: {count}"
     queued = {entry.id for service in state.services.by_name.values() for entry in service.queue.entries()}
     assert len(queued) == count.queued == sum(s.queue.count for s in state.services.by_name.values())
-    open_tasks: dict[str, int] = {}
+    open_tasks: dict[Session, int] = {}
     for entry in state.ledger.entries.values():
         assert entry.is_queued == (entry.id in queued), f"{entry.id!r} is queued and is not"
         assert entry.is_queued == (entry.worker is None), f"{entry.id!r} is queued and with a worker"
         if entry.worker is not None:
             assert entry.worker.slots.get(entry.id) == entry.attempt, f"{entry.id!r} is in flight without a slot"
-        open_tasks[entry.client.identity] = open_tasks.get(entry.client.identity, 0) + 1
-    for session in state.sessions.by_identity.values():
-        assert session.open_tasks == open_tasks.pop(session.identity, 0), f"{session.identity} miscounts"
+        assert not (entry.is_forwarded and entry.is_queued), f"{entry.id!r} waits here and not at its origin"
+        open_tasks[entry.client] = open_tasks.get(entry.client, 0) + 1
+    peers = [peer.session for peer in state.network.peers.values() if peer.session is not None]
+    for session in (*state.sessions.by_identity.values(), *peers):
+        assert session.open_tasks == open_tasks.pop(session, 0), f"{session.identity} miscounts"
     assert not open_tasks, f"tasks of sessions that are gone: {open_tasks}"
     assert state.ledger.bytes == sum(entry.size for entry in state.ledger.entries.values())
 
@@ -67,8 +70,23 @@ def _check_workers(state: State) -> None:
             waiting = [service.name for service in worker.services if service.queue.count]
             assert not waiting or state.mode == "disabling", f"{session.identity} is free while {waiting} wait"
         assert all(task_id in worker.slots for task_id in worker.stuck)
+    _check_afar(state)
     members = {worker for service in state.services.by_name.values() for worker in service.workers}
     assert all(state.sessions.by_identity.get(worker.session.identity) is worker.session for worker in members)
+
+
+def _check_afar(state: State) -> None:
+    """A peer as a worker stands in its service's list exactly when it can take a task, and nearby ones never wait."""
+    for peer in state.network.peers.values():
+        for name, worker in peer.workers.items():
+            service = worker.services[0]
+            assert worker.session is peer.session, f"{peer.identity} has a worker of another session"
+            assert (worker in service.afar_lru) == worker.is_listed, f"{peer.identity} stands wrongly for {name}"
+            assert not worker.is_listed or worker.is_open, f"{peer.identity} stands for {name} and cannot take a task"
+            if worker.is_listed and not worker.tier:
+                assert not service.queue.count, f"{peer.identity} has room while {name} waits"
+    listed = {worker for service in state.services.by_name.values() for worker in service.afar_lru}
+    assert all(worker in state.network.peers[worker.session.identity].workers.values() for worker in listed)
 
 
 def _check_limits(state: State) -> None:

@@ -4,8 +4,12 @@ A task is open from `submit` until its `Settled`. It is sent as soon as a broker
 on each new link, under the same id: the broker answers what it has settled, and ignores what it still holds. A task
 that left this process before is flagged `resent`, for some broker may have run it; one that never left is not (rule 8).
 
-If nothing comes, the session itself settles: a task that never left this process at its deadline (503), one that did
-a grace later (504, for the broker's own word may be under way).
+Moving loses nothing: before the link goes to another broker, new tasks wait for that one, and what is in flight has
+`MOVE_WAIT_S` to be answered here; only what is not answered by then is sent again there, flagged. A task that a broker
+does not take (301, 503: it drains, joins or is being disabled) is no outcome yet if there are other brokers: the link
+seeks one, and the task goes there in its own time. Each known broker is tried once; then the caller has the 503.
+
+`open_tasks.py` has the tables, and how a task ends without a broker.
 """
 
 from __future__ import annotations
@@ -16,31 +20,27 @@ from itertools import islice
 from typing import Final
 
 from scale0.core.link import Effects, Link, LinkSettings, Phase, Random
-from scale0.core.open_task import NO_BUCKET, Names, OpenTask, check_terms, remaining_ms_of, size_of
+from scale0.core.open_task import OpenTask, remaining_ms_of
+from scale0.core.open_tasks import GRACE_S, OPEN_BYTES_MAX, OPEN_MAX, OpenTasks
 from scale0.core.participant import Part, ParticipantEffect, Settled, Transmit
-from scale0.core.timers import Timetable
-from scale0.errors import Overloaded, Scale0Error, UsageError
+from scale0.errors import Scale0Error
 from scale0.protocol.codes import Code
 from scale0.protocol.ids import id_prefix, sequence_of
 from scale0.protocol.limits import PRIORITY_NORMAL
 from scale0.protocol.messages import NO_VERSION, Body, Cancel, Error, Flag, Message, Task, TaskId, TaskReply
 
-GRACE_S: Final = 1.0  # how long after its deadline, or its cancelling, a task's outcome is waited for
-OPEN_MAX: Final = 100_000  # open tasks; one more raises Overloaded
-OPEN_BYTES_MAX: Final = 512 * 1024 * 1024  # of their bodies; more raises Overloaded
+MOVE_WAIT_S: Final = 30.0  # what is in flight may be answered for so long before a move
 FLUSH_MAX: Final = 512  # tasks sent at once after a reconnect; the rest follows at the next tick
 STALL_S: Final = 0.02  # a full pipe is tried again after this
-RESOLUTION_S: Final = 0.05  # a deadline is met at most that much late
 LOOK_EVERY: Final = 64  # submissions after which the oldest open task is looked up
 
 _UP: Final = Phase.UP
-_OVER: Final = Phase.OVER
 _RESENT: Final = int(Flag.RESENT)
 _PARTLY_ANSWERED: Final = int(Flag.PARTLY_ANSWERED)
-_NOT_TAKEN: Final = (Code.UNKNOWN_SERVICE, Code.OVER_LIMIT, Code.NOT_ACCEPTING)
+_TURNED_AWAY: Final = (Code.MOVED, Code.NOT_ACCEPTING)
 
 
-class ClientSession:
+class ClientSession(OpenTasks):
     """The client's state machine: each verb returns what its shell is to do, in order."""
 
     def __init__(
@@ -52,23 +52,13 @@ class ClientSession:
         open_max: int = OPEN_MAX,
         open_bytes_max: int = OPEN_BYTES_MAX,
     ) -> None:
+        super().__init__(grace_s, open_max, open_bytes_max)
         self.link = Link(settings, random, self)
         self.discarded = 0  # replies and errors for tasks that are not open, and parts that came twice
         self._heartbeat = self.link.heartbeat
         self._prefix = id_prefix(settings.identity, settings.nonce)
-        self._grace_s = grace_s
-        self._open_max = open_max
-        self._open_bytes_max = open_bytes_max
-        self._names = Names()
-        self._sequence = 0
-        self._oldest = 1  # no open task has a lower sequence
-        self._open: dict[TaskId, OpenTask] = {}  # in order of sequence
-        self._open_bytes = 0
-        self._due: Timetable[TaskId, TaskId] = Timetable(RESOLUTION_S)
-        self._unsent: dict[TaskId, None] = {}  # to be sent, again or for the first time, while the link is up
         self._may_send = False  # the link is up and nothing waits before it: a submitted task leaves at once
         self._flush_at_s = math.inf
-        self._awaited: dict[TaskId, None] | None = None  # before a move to another broker: what is still in flight
         self._move_at_s = math.inf
 
     # --- verbs of every session -----------------------------------------------------------------------------------
@@ -215,11 +205,6 @@ class ClientSession:
         task.bucket = self._due.add(task_id, task_id, min(now, task.deadline_s) + self._grace_s)
         return [Transmit(Cancel(id=task_id))] if self.link.phase is _UP else []
 
-    @property
-    def open_count(self) -> int:
-        """Tasks that were submitted and have no outcome yet."""
-        return len(self._open)
-
     # --- what the link tells --------------------------------------------------------------------------------------
 
     def link_services(self) -> list[str]:
@@ -227,10 +212,6 @@ class ClientSession:
 
     def link_in_flight(self) -> list[bytes]:
         return []
-
-    def link_oldest_unanswered(self) -> int:
-        self._oldest = sequence_of(next(iter(self._open))) if self._open else self._sequence + 1
-        return self._oldest
 
     def link_up(self, now: float, out: Effects) -> None:
         self._unsent = dict.fromkeys(self._open)
@@ -240,29 +221,37 @@ class ClientSession:
     def link_down(self, now: float, out: Effects) -> None:
         self._stop_sending()
 
+    def link_in_vain(self, now: float, out: Effects) -> None:
+        self._settle_refused(out)
+        if self.link.phase is _UP:  # there is only this broker: what was held back goes to it after all
+            self._awaited = None
+            self._unsent = {task_id: None for task_id, task in self._open.items() if not task.transmissions}
+            self._flush(now, out)
+
     def link_over(self, error: Scale0Error, now: float, out: Effects) -> None:
         self._stop_sending()
         self._settle_all(Code.NOT_ACCEPTING, str(error), out)
 
     def link_may_move(self, now: float, out: Effects) -> bool:
-        """What is in flight may be answered for one more interval; new tasks wait for the other broker.
+        """What is in flight may be answered for a while; new tasks wait for the other broker.
 
         What is not answered by then is sent again there, flagged: that broker cannot know whether it ran.
         """
-        awaited = {task_id: None for task_id, task in self._open.items() if task.transmissions}
-        if not awaited:
-            return True
-        move_at_s = min(self._move_at_s, now + self._heartbeat.interval_s)
-        self._stop_sending()
-        self._awaited = awaited
+        move_at_s = min(self._move_at_s, now + MOVE_WAIT_S)
+        self._hold_back()
         self._move_at_s = move_at_s
-        return False
+        return not self._awaited
+
+    def _hold_back(self) -> None:
+        """Send nothing more to this broker, and count what is in flight there."""
+        self._stop_sending()
+        open_tasks = self._open.items()
+        self._awaited = {task_id: None for task_id, task in open_tasks if task.transmissions and not task.refusal}
 
     def _move_if_answered(self, now: float, out: Effects) -> None:
         if not self._awaited or now >= self._move_at_s:
-            self._awaited = None
             self._move_at_s = math.inf
-            self.link.move(now, out)
+            self.link.move(now, out)  # which waits for the answer, if it still seeks another broker
 
     # --- outcomes -------------------------------------------------------------------------------------------------
 
@@ -289,57 +278,32 @@ class ClientSession:
         task = self._open.get(task_id)
         if task is None:
             self.discarded += 1
-        elif error.code == Code.MOVED and self.link.phase is _UP:
-            task.transmissions -= 1  # refused, so not accepted: the next broker gets it as if for the first time
-            self.link.redirect(error, now, out)
-        elif task.is_cancelled and error.code == Code.WORKER_LOST:
-            # The broker does not know what it is to cancel; another one, or it in another life, may have run it.
-            text = f"cancelled; whether it ran is unknown ({error.text})"
-            out.append(self._settle(task_id, task, Code.CANCELLED, text))
-        elif task.transmissions > 1 and error.code in _NOT_TAKEN:
-            # Not taken now; but it left this process before, and what became of it then nobody can say.
-            text = f"outcome unknown: it was sent before the link was lost, and now met {error.code} {error.text}"
-            out.append(self._settle(task_id, task, Code.WORKER_LOST, text))
-        elif error.code != Code.MOVED:  # a link that is not up is on its way already
-            self._forget(task_id, task)
-            out.append(Settled(task_id, error))
+        elif error.code not in _TURNED_AWAY or not self._goes_elsewhere(task_id, task, error, now, out):
+            out.append(self._settle_by(task_id, task, error))
         if self._awaited is not None:
             self._move_if_answered(now, out)
         if error.fatal and self.link.phase is _UP:
             self.link.lose(f"{error.code} {error.text}", now, out)
 
-    def _expire(self, task_id: TaskId, now: float, out: Effects) -> None:
-        """Nobody has settled it in time. It has left the timetable already."""
-        task = self._open[task_id]
-        task.bucket = NO_BUCKET
-        if task.is_cancelled:
-            out.append(self._settle(task_id, task, Code.CANCELLED, "cancelled; no broker has confirmed it"))
-        elif task.transmissions == 0:
-            text = f"no broker took it before its deadline ({self.link.trouble()})"
-            out.append(self._settle(task_id, task, Code.NOT_ACCEPTING, text))
-        elif now >= task.deadline_s + self._grace_s:
-            text = f"no outcome came from the broker at {self.link.endpoint} by the deadline"
-            out.append(self._settle(task_id, task, Code.DEADLINE_IN_FLIGHT, text))
-        else:
-            task.bucket = self._due.add(task_id, task_id, task.deadline_s + self._grace_s)
-
-    def _settle(self, task_id: TaskId, task: OpenTask, code: Code, text: str) -> Settled:
-        self._forget(task_id, task)
-        return Settled(task_id, Error(code=int(code), text=text, id=task_id))
-
-    def _settle_all(self, code: Code, text: str, out: Effects) -> None:
-        out.extend(self._settle(task_id, task, code, text) for task_id, task in list(self._open.items()))
-
-    def _forget(self, task_id: TaskId, task: OpenTask) -> None:
-        """The one way out of every table."""
-        del self._open[task_id]
-        self._open_bytes -= task.size
-        if task.bucket != NO_BUCKET:
-            self._due.remove(task_id, task.bucket)
-        if self._unsent:
-            self._unsent.pop(task_id, None)
+    def _goes_elsewhere(self, task_id: TaskId, task: OpenTask, error: Error, now: float, out: Effects) -> bool:
+        """301 or 503: not accepted here, so the next broker gets it as if it had not been sent; each gets it once."""
+        if task.refusal:
+            return True  # said twice
+        if task.is_cancelled or task.next_part or task.refusals >= len(self.link.endpoints.known):
+            return False
+        task.transmissions -= 1
+        task.refusals += 1
+        task.refusal = f"{error.code} {error.text}"
+        if self.link.phase is not _UP:
+            return True  # it is on its way already
+        if not self.link.seek(error, now, out):
+            task.transmissions += 1
+            return False
         if self._awaited is not None:
             self._awaited.pop(task_id, None)
+        elif self.link.phase is _UP:
+            self._hold_back()
+        return True
 
     # --- sending --------------------------------------------------------------------------------------------------
 
@@ -374,26 +338,9 @@ class ClientSession:
         if task.transmissions:
             flags = _RESENT | _PARTLY_ANSWERED if task.next_part else _RESENT
         task.transmissions += 1
+        task.refusal = ""
         remaining_ms = remaining_ms_of(task.deadline_s - now)
         send_time_us = self._heartbeat.clock.wall_us(now)
         behind = sequence_of(task_id) - self._oldest
         fields = (remaining_ms, 1, task.priority, flags, send_time_us, behind)
         return Task(task_id, task.service, task.body, *fields, options=task.options)
-
-    # --- refusals -------------------------------------------------------------------------------------------------
-
-    def _check(self, service: str, requests: Sequence[tuple[Body, bytes]], priority: int) -> list[int]:
-        """The sizes of the bodies, if all of them may be submitted."""
-        sizes = [size_of(body) for body, _ in requests]
-        is_full = len(self._open) + len(sizes) > self._open_max or self._open_bytes + sum(sizes) > self._open_bytes_max
-        if is_full or self.link.phase is _OVER:
-            raise self._refusal(service)
-        self._names.check(service)
-        check_terms(priority, requests)
-        return sizes
-
-    def _refusal(self, service: str) -> Scale0Error:
-        if self.link.phase is _OVER:
-            return self.link.error or UsageError("the client is closed")
-        text = f"{len(self._open):,} tasks with {self._open_bytes:,} bytes are open, this client's limit"
-        return Overloaded(int(Code.OVER_LIMIT), text, service)

@@ -7,15 +7,15 @@ interval, and that never counts as misbehaviour (rule 4): after a broker's resta
 from __future__ import annotations
 
 from scale0.core import routing, turns
-from scale0.core.config import CONFIG_TYPES
 from scale0.core.effects import Route, Send
 from scale0.core.sessions import Session
 from scale0.core.state import State
 from scale0.core.workers import ANY_ATTEMPT, Worker, assign, delist
-from scale0.protocol import limits
+from scale0.errors import ProtocolError
+from scale0.protocol import documents, limits
 from scale0.protocol.codes import Code
 from scale0.protocol.dialects import Dialect, Role
-from scale0.protocol.messages import ChangeBroker, Connect, Error, ForceNegotiate, NeedBroker, TaskId
+from scale0.protocol.messages import Connect, Error, ForceNegotiate, TaskId
 
 HELD_AT_ONCE = 1000  # held messages that go out each time an absent client is heard
 
@@ -36,6 +36,9 @@ def connect(state: State, route: Route, dialect: Dialect, message: Connect) -> N
     begin = _begin if known is None else _renew
     session = begin(state, route, dialect, message)
     session.config_version = message.config_version
+    state.config.to_push.pop(message.identity, None)  # the answer is the newest
+    session.config_type = documents.config_type(message.config_type)
+    session.home = message.home
     turns.end_turn(state, session)
     state.post(route, session, state.config.answer(session, message.config_version))
     deliver_held(state, session)
@@ -48,9 +51,10 @@ def _why_refused(state: State, message: Connect) -> Error | None:
         return Error(code=Code.MALFORMED, text=text, fatal=True)
     if len(message.nonce) != limits.NONCE_BYTES:
         return Error(code=Code.MALFORMED, text=f"a nonce has {limits.NONCE_BYTES} bytes", fatal=True)
-    if message.config_type.upper() not in CONFIG_TYPES:
-        text = f"this broker serves config as {' or '.join(CONFIG_TYPES)}, not as {message.config_type!r}"
-        return Error(code=Code.UNEXPECTED, text=text, fatal=True)
+    try:
+        documents.config_type(message.config_type)
+    except ProtocolError as error:
+        return Error(code=error.code, text=error.text, fatal=True)
     if len(message.in_flight) > limits.IN_FLIGHT_IDS_MAX:
         return Error(code=Code.TOO_LARGE, text=f"at most {limits.IN_FLIGHT_IDS_MAX} ids may be in flight", fatal=True)
     known = state.sessions.by_identity.get(message.identity)
@@ -116,17 +120,6 @@ def _attempt_of(state: State, task_id: TaskId, worker: Worker) -> int:
     """A held task that this broker never sent, or sent in another life: its attempt is told by its reply."""
     entry = state.ledger.entries.get(task_id)
     return entry.attempt if entry is not None and entry.worker is worker else ANY_ATTEMPT
-
-
-def need_broker(state: State, route: Route, dialect: Dialect, message: NeedBroker) -> None:
-    """Rule 27 for a network of one: this broker, if it serves and was not tried; else 503."""
-    endpoints = [endpoint for endpoint in state.settings.advertise if endpoint not in message.tried]
-    if state.mode == "active" and endpoints and all(map(state.services.manages, message.services)):
-        answer = ChangeBroker(identity=state.settings.identity, endpoints=endpoints, reason="it has room")
-        state.effects.append(Send(route, dialect, answer))
-        return
-    text = f"no broker to name: this one is {state.mode}, and knows no other"
-    state.effects.append(Send(route, dialect, Error(code=Code.NOT_ACCEPTING, text=text)))
 
 
 # --- absence and ends -------------------------------------------------------------------------------------------
@@ -198,6 +191,8 @@ def close(state: State, session: Session, why: str, *, is_heard: bool = False) -
 def lose_worker(state: State, worker: Worker, why: str) -> None:
     """Rule 9: a lost worker's tasks are dispatched again if their service is idempotent, else 502."""
     services = worker.services
+    state.network.is_dirty = True
+    state.network.mark(worker.session.identity)
     assign(worker, [], {})
     slots = list(worker.slots.items())
     worker.slots.clear()

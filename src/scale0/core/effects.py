@@ -12,9 +12,15 @@ import msgspec
 
 from scale0.protocol.codec import AnyMessage
 from scale0.protocol.dialects import Dialect
+from scale0.protocol.messages import ConfigAck, Error, ManagementRep
+from scale0.protocol.network import ConfigRecord
 
 Route = NewType("Route", bytes)
 """Where a session can be reached now: one byte for the socket, then the ROUTER's routing id. Opaque to the core."""
+
+
+DIALED = 255
+"""The socket's byte in the route of a link that this broker dialed; the core makes such routes, one a link."""
 
 
 class Send(msgspec.Struct, gc=False):
@@ -44,4 +50,43 @@ class Reload(msgspec.Struct):
     """Read the settings again and hand them to `Broker.configure`; a file that does not validate changes nothing."""
 
 
-Effect = Send | Alarm | Persist | Stopped | Reload
+class Dial(msgspec.Struct):
+    """Connect to another broker; from now on `route` leads there. Nothing is said if nobody answers."""
+
+    route: Route
+    endpoint: str
+    public_key: str = ""
+
+
+class HangUp(msgspec.Struct):
+    """Close a dialed link, with all that still waits in it; its route is never used again."""
+
+    route: Route
+
+
+class Publish(msgspec.Struct):
+    """Tell all listeners which config is current here."""
+
+    message: ConfigAck
+
+
+class Listen(msgspec.Struct):
+    """Listen to these publishers and to no other; what they say goes to `Broker.heard_version`."""
+
+    endpoints: list[str]
+
+
+class KeepConfig(msgspec.Struct):
+    """Keep these records over restarts, the current one last; old or new, never half of them, after a crash."""
+
+    records: list[ConfigRecord]
+
+
+class Answered(msgspec.Struct):
+    """What another broker said to a change for which `Broker.manage` returned `Later` with this key."""
+
+    key: int
+    message: ManagementRep | Error
+
+
+Effect = Send | Alarm | Persist | Stopped | Reload | Dial | HangUp | Publish | Listen | KeepConfig | Answered

@@ -1,15 +1,20 @@
 """Which brokers a client or worker knows, and which of them it has tried in this round (rules 26 and 27).
 
-The first endpoint is the preferred one. A round tries each known endpoint at most once; what a broker names in
-CHANGEBROKER, and what the config names, is known from then on. The list is bounded, so that no broker can fill it.
+They are tried in this order: the preferred one; those that were given, or that a broker named in CHANGEBROKER; those of
+the config, the own group's before the fallback groups'; and last what an earlier process of this kind had learned. A
+new config replaces what the former one listed. The list is bounded, so that no broker can fill it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
 
-import msgspec
+from scale0.errors import ProtocolError, SettingsError
+from scale0.protocol import documents
+from scale0.protocol.messages import ChangeBroker, Error
+from scale0.protocol.network import GroupBroker, Part
 
 KNOWN_MAX: Final = 64  # endpoints; one more is not learned
 
@@ -17,63 +22,92 @@ KNOWN_MAX: Final = 64  # endpoints; one more is not learned
 class Endpoints:
     """Known endpoints, the preferred one first, and the reasons why some were of no use in this round."""
 
-    def __init__(self, endpoints: Iterable[str], public_keys: dict[str, str]) -> None:
-        self.known = list(dict.fromkeys(endpoints))
+    def __init__(self, endpoints: Iterable[str], public_keys: dict[str, str], remembered: Iterable[str] = ()) -> None:
         self.tried: dict[str, str] = {}  # endpoint → what went wrong there, in this round
+        self._told = list(dict.fromkeys(endpoints))  # given, or named by a broker
+        self._given = frozenset(self._told)
+        self._listed: dict[str, GroupBroker] = {}  # by the config
+        self._remembered = list(remembered)
         self._public_keys = dict(public_keys)
+        self._identities: dict[str, str] = {}  # of those that are not listed
+        self._put_in_order()
 
     @property
     def preferred(self) -> str:
         return self.known[0]
 
+    @property
+    def worth_keeping(self) -> list[str]:
+        """What the next process could know neither from its user nor from the config."""
+        return [endpoint for endpoint in self._told if endpoint not in self._given]
+
     def public_key(self, endpoint: str) -> str:
         return self._public_keys.get(endpoint, "")
 
+    def identity_of(self, endpoint: str) -> str:
+        """The identity of the broker there, as far as anybody has told it."""
+        listed = self._listed.get(endpoint)
+        return listed.identity if listed is not None else self._identities.get(endpoint, "")
+
+    def identify(self, endpoint: str, identity: str) -> None:
+        """Remember who is there, unless the config says it."""
+        if identity and endpoint in self.known:
+            self._identities[endpoint] = identity
+
     def prefer(self, endpoint: str) -> None:
         """Put `endpoint` first; it is tried first from now on."""
-        if endpoint in self.known:
-            self.known.remove(endpoint)
-        self.known.insert(0, endpoint)
-        del self.known[KNOWN_MAX:]
+        if endpoint in self._told:
+            self._told.remove(endpoint)
+        self._told.insert(0, endpoint)
+        for forgotten in self._told[KNOWN_MAX:]:
+            self._identities.pop(forgotten, None)
+            self._public_keys.pop(forgotten, None)
+        del self._told[KNOWN_MAX:]
+        self._put_in_order()
 
-    def learn(self, endpoints: Iterable[str], public_key: str = "") -> None:
-        """Remember endpoints that a broker or the config named, after those that are known."""
+    def learn(self, endpoints: Iterable[str], public_key: str = "", identity: str = "") -> None:
+        """Remember endpoints of one broker that another one named. A changed key is accepted through config only."""
         for endpoint in endpoints:
             if endpoint not in self.known:
                 if len(self.known) >= KNOWN_MAX:
                     return
-                self.known.append(endpoint)
+                self._told.append(endpoint)
+                self._put_in_order()
             if public_key:
-                self._public_keys[endpoint] = public_key
+                self._public_keys.setdefault(endpoint, public_key)
+            self.identify(endpoint, identity)
 
-    def learn_config(self, config_type: str, config: bytes) -> None:
+    def learn_config(self, config_type: str, config: bytes) -> Part | None:
         """Learn the brokers that the config's groups list; a document that cannot be read teaches nothing."""
-        if config_type != "JSON":
-            return
         try:
-            document = msgspec.json.decode(config)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return
-        if isinstance(document, dict):
-            for endpoints, public_key in _brokers(document.get("group_config")):
-                self.learn(endpoints, public_key)
+            part = documents.decode(config, documents.config_type(config_type), Part)
+        except (SettingsError, ProtocolError):
+            return None
+        brokers = (broker for group in part.group_config for broker in group.brokers)
+        listed = ((endpoint, broker) for broker in brokers for endpoint in broker.endpoints)
+        self._listed = {}
+        for endpoint, broker in islice(listed, KNOWN_MAX):
+            self._listed.setdefault(endpoint, broker)
+            if broker.public_key:
+                self._public_keys[endpoint] = broker.public_key
+        self._put_in_order()
+        return part
 
     def next_untried(self) -> str | None:
         return next((endpoint for endpoint in self.known if endpoint not in self.tried), None)
 
-
-def named_in(broker: dict[str, Any]) -> tuple[list[str], str]:
-    """Endpoints and public key in a map that describes one broker; what is not of its type is not there."""
-    endpoints = broker.get("endpoints")
-    public_key = broker.get("public_key")
-    listed = endpoints if isinstance(endpoints, list) else []
-    return [one for one in listed if isinstance(one, str)], public_key if isinstance(public_key, str) else ""
+    def _put_in_order(self) -> None:
+        ordered = dict.fromkeys((*self._told, *self._listed, *self._remembered))
+        self.known: list[str] = list(islice(ordered, KNOWN_MAX))
 
 
-def _brokers(groups: Any) -> Iterator[tuple[list[str], str]]:
-    """Endpoints and public key of each broker in a group, or in a list of groups."""
-    for group in groups if isinstance(groups, list) else [groups]:
-        brokers = group.get("brokers") if isinstance(group, dict) else None
-        for broker in brokers if isinstance(brokers, list) else []:
-            if isinstance(broker, dict):
-                yield named_in(broker)
+def named_in(error: Error) -> ChangeBroker:
+    """The broker that an ERROR's `detail` names, if it names one; what is not of its type is not there."""
+    listed = error.detail.get("endpoints")
+    identity, public_key = error.detail.get("identity"), error.detail.get("public_key")
+    return ChangeBroker(
+        identity=identity if isinstance(identity, str) else "",
+        endpoints=[one for one in listed if isinstance(one, str)] if isinstance(listed, list) else [],
+        public_key=public_key if isinstance(public_key, str) else "",
+        reason=f"{error.code} {error.text}",
+    )

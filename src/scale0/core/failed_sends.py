@@ -6,20 +6,22 @@ returned, and its worker gets nothing until it is heard again. What was for a cl
 
 from __future__ import annotations
 
-from scale0.core import connections, routing
+from scale0.core import afar, connections, heartbeat_table, peers, routing
 from scale0.core.sessions import Session
 from scale0.core.state import State
 from scale0.core.workers import Worker, delist, release
 from scale0.protocol.codec import AnyMessage
-from scale0.protocol.dialects import CLIENT
+from scale0.protocol.dialects import CLIENT, PEER
 from scale0.protocol.ids import sequence_of
 from scale0.protocol.majordomo import MdpHeartbeat, MdpTask
-from scale0.protocol.messages import Error, Task, TaskId, TaskReply
+from scale0.protocol.messages import Error, Table, Task, TaskId, TaskReply
 
 
 def take_back(state: State, session: Session, message: AnyMessage, reason: str) -> None:
     """`message` did not leave for `session`: "full" or "unroutable"."""
-    if session.worker is not None:
+    if session.dialect is PEER:
+        _from_peer(state, session, message, reason)
+    elif session.worker is not None:
         _from_worker(state, session, session.worker, message, reason)
     elif isinstance(message, TaskReply | Error) and message.id and session.dialect is CLIENT:
         session.is_absent = True
@@ -38,6 +40,26 @@ def _from_worker(state: State, session: Session, worker: Worker, message: AnyMes
         _put_back(state, worker, message.id, message.attempt)
     elif isinstance(message, MdpTask):
         _put_back(state, worker, TaskId(message.address[:-1]), message.address[-1])
+
+
+def _from_peer(state: State, session: Session, message: AnyMessage, reason: str) -> None:
+    peer = state.network.of(session)
+    peer.is_told_all = False
+    if isinstance(message, Table):
+        heartbeat_table.begin(state, peer)
+    if reason == "unroutable":
+        peers.set_absent(state, peer)
+    if isinstance(message, Task):
+        worker = afar.holder(peer, message.id)
+        if worker is not None:
+            worker.is_paused = True
+            afar.delist(worker)
+            entry = state.ledger.entries.get(message.id)
+            if release(worker, message.id, message.attempt) and entry is not None and entry.worker is worker:
+                routing.take_back(state, entry)
+    elif isinstance(message, TaskReply | Error) and message.id:
+        peers.set_absent(state, peer)
+        routing.hold_back(state, session, message)
 
 
 def _put_back(state: State, worker: Worker, task_id: TaskId, attempt: int) -> None:

@@ -37,6 +37,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     attempt: int = 0  # dispatches that count
     parts: int = 0  # partial replies that went to the client
     is_cancelled: bool = False
+    is_forwarded: bool = False  # its client is a peer, its origin
     joined: list[bytes] = []  # bodies of partial replies, for a client that takes only one answer
 
 
@@ -86,6 +87,18 @@ class Ledger:
             self.errored += 1
         else:
             self.replied += 1
+
+    def withdraw(self, entry: Entry) -> None:
+        """As if it had never been accepted: it goes back to its origin."""
+        self.settle(entry, False)
+        self.replied -= 1
+        self.accepted -= 1
+
+    def hand_over(self, entry: Entry, client: Session) -> None:
+        """Another session is its client from now on."""
+        entry.client.open_tasks -= 1
+        entry.client = client
+        client.open_tasks += 1
 
     def overdue(self, now: float) -> list[Entry]:
         """Entries whose deadline has passed; the caller settles each."""

@@ -6,10 +6,9 @@
                         ▼    │ CHANGEBROKER                                                               │
                       asking (NEEDBROKER, at the next known broker) ─────────── none is left ─────────────┘
 
-Rule 26: a start-up that has tried every known broker, for `connect_timeout_s` at least, fails; whoever has been up
-once, or has `retry_forever`, goes on for ever with exponential backoff and full jitter, so that a broker's return is no
-storm. Rule 27: after the preferred broker every other one is asked with NEEDBROKER for a broker to use; the answer
-becomes the preferred one. Rule 31: an epoch lower than the highest that was seen is never obeyed.
+`rounds.py` has the way from broker to broker; here is what is heard and said on one link. A move to another broker,
+which CHANGEBROKER asks for, or which `seek` has asked for, happens when the user has put its things in order: until
+then the link stays up. Rule 31: an epoch lower than the highest that was seen is never obeyed.
 
 The link keeps no tasks. Its user, the session, hears through `LinkUser` when it is up, down or over.
 """
@@ -20,60 +19,44 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from scale0.core.backoff import Backoff
-from scale0.core.endpoints import Endpoints, named_in
-from scale0.core.heartbeat import Heartbeat
+from scale0.core.endpoints import named_in
+from scale0.core.held_config import SavedConfig
 from scale0.core.link_settings import Effects, LinkSettings, LinkUser, Phase, Random
-from scale0.core.participant import Connected, Failed, Note, Open, Transmit
-from scale0.errors import Scale0Error, SessionRefused, Unreachable
+from scale0.core.participant import Connected, Keep, Note, Transmit
+from scale0.core.rounds import HOPS_MAX, TRYING, Rounds
 from scale0.protocol.codes import Code
 from scale0.protocol.messages import (
     ChangeBroker,
     Config,
     ConfigAck,
-    Connect,
     Disconnect,
     Error,
     ForceNegotiate,
     Message,
-    NeedBroker,
     Pong,
     ReadyOk,
 )
 
 __all__ = ["Effects", "Link", "LinkSettings", "LinkUser", "Phase", "Random"]
 
-RESEND_S: Final = 1.0  # CONNECT is repeated: the first may have left on a connection that broke
-RETRY_S: Final = 0.1  # after a full pipe
-HOPS_MAX: Final = 4  # redirects without an interval of peace between them; more would be a loop
-ROUNDING_S: Final = 1e-6  # sums of the same times differ by less
 
-
-class Link:
+class Link(Rounds):
     """One participant's connection to the network of brokers. Verbs append to `out` what is to be done."""
 
     def __init__(self, settings: LinkSettings, random: Random, user: LinkUser) -> None:
-        self.settings = settings
-        self.phase = Phase.IDLE
-        self.endpoint = ""  # where the socket is connected to, or was last
-        self.error: Scale0Error | None = None  # why it is over, if not by its own will
-        self.config = settings.saved_config
-        self.config_version = settings.saved_config_version
+        super().__init__(settings, random, user)
         self.epoch = 0  # the highest seen
-        self.heartbeat = Heartbeat(settings, random)
-        self.endpoints = Endpoints(settings.endpoints, settings.public_keys)
-        self.endpoints.learn_config(settings.config_type, settings.saved_config)
-        self._backoff = Backoff(random)
-        self._user = user
-        self._why = ""  # what went wrong in this attempt, while it is still waited for
-        self._has_been_up = False
-        self._started_s = 0.0
+        self._kept: SavedConfig = settings.saved
         self._ticked_s = 0.0
-        self._until_s = math.inf  # of this attempt, or of this pause
-        self._resend_at_s = math.inf
         self._calm_at_s = math.inf  # a link that is still up then counts as good
-        self._hops = 0
-        self._target: ChangeBroker | None = None  # where to go when the user is ready
+
+    @property
+    def config(self) -> bytes:
+        return self.held.data
+
+    @property
+    def config_version(self) -> bytes:
+        return self.held.version
 
     # --- verbs ----------------------------------------------------------------------------------------------------
 
@@ -81,6 +64,8 @@ class Link:
         assert self.phase is Phase.IDLE, "a link starts once"
         self._started_s = self._ticked_s = now
         self.heartbeat.clock.set_wall(now, wall_s)
+        if self.held.is_damaged:
+            out.append(Note("the config that was saved cannot be read; it is ignored"))
         self._begin_round(now, out)
 
     def receive(self, message: Message, now: float, out: Effects) -> None:
@@ -96,33 +81,20 @@ class Link:
         if self.phase is Phase.UP:
             if self.heartbeat.is_silent(now):
                 self._silent(stood_still_s, now, out)
-            elif self.heartbeat.is_due(now):
-                self._ping(now, out)
+            else:
+                self._tick_up(now, out)
         elif self.phase is Phase.PAUSED:
             if now >= self._until_s:
                 self._begin_round(now, out)
-        elif self.phase in _TRYING:
-            if now >= self._until_s:
-                self._next(self._why or f"no answer within {self.settings.connect_timeout_s:.3g} s", now, out)
-            elif now >= self._resend_at_s:
-                self._speak(self.phase, now, out)
+        elif self.phase in TRYING:
+            self._tick_attempt(now, out)
 
     def next_deadline(self) -> float:
         if self.phase is Phase.UP:
-            return self.heartbeat.next_s()
-        if self.phase in _TRYING:
+            return min(self.heartbeat.next_s(), self.held.fetch_at_s, self._sought_until_s)
+        if self.phase in TRYING:
             return min(self._until_s, self._resend_at_s)
         return self._until_s if self.phase is Phase.PAUSED else math.inf
-
-    def failed(self, reason: str, now: float, out: Effects) -> None:
-        """The socket's monitor saw the connection refused, its handshake fail, or its end."""
-        if self.phase in _LISTENING:
-            self._attempt_failed(reason, now, out)
-
-    def send_failed(self, message: Message, now: float) -> None:
-        """The pipe was full. A heartbeat comes again by itself; the question that we wait for is asked again soon."""
-        if isinstance(message, Connect | NeedBroker) and self.phase in _TRYING:
-            self._resend_at_s = now + RETRY_S
 
     def agree(self, message: ReadyOk, now: float, out: Effects) -> bool:
         """Take what READYOK says holds. False: it came from an epoch that is over, and the link is down."""
@@ -131,32 +103,47 @@ class Link:
         self.heartbeat.agree(message.heartbeat_interval_ms, now)
         return True
 
-    def move(self, now: float, out: Effects) -> None:
-        """Go where CHANGEBROKER said; the user has put its things in order."""
-        target = self._target
-        if target is not None and self.phase is Phase.UP:
-            out.append(Note(f"moving to {target.endpoints[0]}: {target.reason or 'the broker asked for it'}"))
-            out.append(Transmit(Disconnect(reason="moved to another broker")))
-            self._go(target.endpoints, target.public_key, now, out)
+    def seek(self, message: Error, now: float, out: Effects) -> bool:
+        """This broker takes no tasks (301, 503): go where it says, or ask it where. False: there is nowhere to go."""
+        assert self.phase is Phase.UP, "a link that is not up is on its way already"
+        if self._target is not None or self._sought_until_s < math.inf:
+            return True
+        if self._hops >= HOPS_MAX:
+            return False
+        target = named_in(message)
+        if target.endpoints and self.endpoint not in target.endpoints:
+            self._aim(target, now, out)
+        elif message.code == Code.MOVED or len(self.endpoints.known) > 1:
+            out.append(Note(f"the broker at {self.endpoint} says {target.reason}; asking for another one"))
+            self._sought_until_s = now + self.settings.connect_timeout_s
+            out.append(Transmit(self._need_broker_message()))
+        else:
+            return False
+        return True
 
-    def lose(self, why: str, now: float, out: Effects) -> None:
-        """The broker is gone, or wants us no more: come back after a jittered pause, to the same one first."""
-        out.append(Note(f"lost the broker at {self.endpoint}: {why}; reconnecting"))
-        self._leave(now, out)
-        self._why = why
-        self._pause(now)
+    def move(self, now: float, out: Effects) -> None:
+        """Go where CHANGEBROKER said, or to any other broker; the user has put its things in order."""
+        target = self._target
+        if target is None or self.phase is not Phase.UP:
+            return
+        where = target.endpoints[0] if target.endpoints else "another broker"
+        out.append(Note(f"moving to {where}: {target.reason or 'the broker asked for it'}"))
+        out.append(Transmit(Disconnect(reason="moved to another broker")))
+        if target.endpoints:
+            self._go(target, now, out)
+        else:
+            self._next(target.reason, now, out)
 
     def redirect(self, message: Error, now: float, out: Effects) -> None:
-        """301: go to the broker that `detail` names, or ask this one which to use."""
-        endpoints, public_key = named_in(message.detail)
-        why = f"{message.code} {message.text}"
-        out.append(Note(f"the broker at {self.endpoint} says {why}"))
-        if endpoints:
+        """301 for the session: go to the broker that `detail` names, or ask this one which to use."""
+        target = named_in(message)
+        out.append(Note(f"the broker at {self.endpoint} says {target.reason}"))
+        if target.endpoints:
             self._leave(now, out)
-            self.endpoints.tried[self.endpoint] = why
-            self._go(endpoints, public_key, now, out)
+            self.endpoints.tried[self.endpoint] = target.reason
+            self._go(target, now, out)
         elif self.phase is Phase.ASKING or self._hops >= HOPS_MAX:
-            self._next(why, now, out)
+            self._next(target.reason, now, out)
         else:
             self._hops += 1
             self._leave(now, out)
@@ -168,13 +155,6 @@ class Link:
             out.append(Transmit(Disconnect(reason=reason)))
         self.phase = Phase.OVER
 
-    def trouble(self) -> str:
-        """Why no broker is there, for the outcome of a task that none has seen."""
-        reasons = dict(self.endpoints.tried)
-        if self.endpoint:
-            reasons[self.endpoint] = self._why or reasons.get(self.endpoint) or "no answer"
-        return "; ".join(f"{endpoint}: {why}" for endpoint, why in reasons.items()) or "the client was not started"
-
     # --- messages -------------------------------------------------------------------------------------------------
 
     def _taken(self, message: Config | ConfigAck, now: float, out: Effects) -> None:
@@ -182,19 +162,18 @@ class Link:
         if self.phase is Phase.ASKING or self._has_old_epoch(message.epoch, now, out):
             return
         self.heartbeat.adopt(message.heartbeat_interval_ms, message.liveness, now)
-        if message.config_version >= self.config_version:  # a version never goes back
-            if isinstance(message, Config):
-                if self.phase is Phase.UP and message.config_version > self.config_version:
-                    out.append(Note("the broker sent a new config"))
-                self.config = message.config
-                self.endpoints.learn_config(message.config_type, message.config)
-            self.config_version = message.config_version
+        is_news = self.held.take(message)
         if self.phase is Phase.CONNECTING:
             self._come_up(now, out)
+        elif is_news:
+            if isinstance(message, Config):
+                out.append(Note("the broker sent a new config"))
+            self._keep(out)
 
     def _pong(self, message: Pong, now: float, out: Effects) -> None:
         if self.phase is Phase.UP and not self._has_old_epoch(message.epoch, now, out):
             self.heartbeat.clock.heard(message.echo_us, message.time_us, now)
+            self.held.hear(message.config_version, now, self.heartbeat.interval_s)
 
     def _force_negotiate(self, message: ForceNegotiate, now: float, out: Effects) -> None:
         """The broker does not know us: CONNECT on the same connection. While one is under way it needs no second."""
@@ -205,13 +184,13 @@ class Link:
 
     def _change_broker(self, message: ChangeBroker, now: float, out: Effects) -> None:
         if self.phase is not Phase.UP:
-            self._go(message.endpoints, message.public_key, now, out)
-        elif not message.endpoints or self.endpoint in message.endpoints or self._hops >= HOPS_MAX:
-            out.append(Note("CHANGEBROKER is ignored: it names no other broker, or the redirects form a loop"))
+            self._go(message, now, out)
+        elif message.endpoints and self.endpoint not in message.endpoints and self._hops < HOPS_MAX:
+            self._aim(message, now, out)
+        elif self._sought_until_s < math.inf:
+            self._seek_elsewhere("it names no other broker", now, out)
         else:
-            self._target = message
-            if self._user.link_may_move(now, out):
-                self.move(now, out)
+            out.append(Note("CHANGEBROKER is ignored: it names no other broker, or the redirects form a loop"))
 
     def _disconnect(self, message: Disconnect, now: float, out: Effects) -> None:
         self._attempt_failed(f"it ended the session: {message.reason or 'no reason given'}", now, out)
@@ -230,122 +209,10 @@ class Link:
         elif message.code == Code.CONFIG_DIFFERS:
             # Rule 24: CONNECT for a new config changes neither place nor tasks, so the link stays up.
             out.append(Transmit(self._connect_message()))
+        elif message.code == Code.NOT_ACCEPTING and self._sought_until_s < math.inf:
+            self._seek_elsewhere(why, now, out)
         else:
             out.append(Note(f"the broker at {self.endpoint} says {why}"))
-
-    # --- from broker to broker ------------------------------------------------------------------------------------
-
-    def _begin_round(self, now: float, out: Effects) -> None:
-        self.endpoints.tried.clear()
-        self._open(self.endpoints.preferred, Phase.CONNECTING, now, out)
-
-    def _open(self, endpoint: str, phase: Phase, now: float, out: Effects) -> None:
-        if self.phase is not Phase.OVER:
-            self.endpoint = endpoint
-            self.heartbeat.end()
-            out.append(Open(endpoint, self.endpoints.public_key(endpoint)))
-            self._speak(phase, now, out, is_first=True)
-
-    def _speak(self, phase: Phase, now: float, out: Effects, *, is_first: bool = False) -> None:
-        """Send CONNECT or NEEDBROKER on the open socket, for the first time in this attempt or once more."""
-        if self.phase is Phase.OVER:
-            return
-        self.phase = phase
-        if is_first:
-            self._why = ""
-            self._until_s = now + self.settings.connect_timeout_s
-        if phase is Phase.CONNECTING:
-            self._resend_at_s = now + RESEND_S
-            out.append(Transmit(self._connect_message()))
-        else:
-            self._resend_at_s = math.inf
-            services, tried = self._user.link_services(), list(self.endpoints.tried)
-            out.append(Transmit(NeedBroker(identity=self.settings.identity, services=services, tried=tried)))
-
-    def _connect_message(self) -> Connect:
-        settings, user = self.settings, self._user
-        return Connect(
-            identity=settings.identity,
-            nonce=settings.nonce,
-            services=user.link_services(),
-            config_type=settings.config_type,
-            config_version=self.config_version,
-            in_flight=user.link_in_flight(),
-        )
-
-    def _attempt_failed(self, why: str, now: float, out: Effects) -> None:
-        """On to the next broker. If there is only this one, its time is waited for: it may come up meanwhile."""
-        if self.phase is Phase.UP:
-            self.lose(why, now, out)
-        elif len(self.endpoints.known) > 1:
-            self._next(why, now, out)
-        else:
-            self._why = why
-
-    def _next(self, why: str, now: float, out: Effects) -> None:
-        """This broker is of no use in this round: ask the next one, or end the round."""
-        self._leave(now, out)
-        self.endpoints.tried[self.endpoint] = why
-        endpoint = self.endpoints.next_untried()
-        waited_s = now - self._started_s
-        left_s = self.settings.connect_timeout_s - waited_s
-        if endpoint is not None:
-            self._open(endpoint, Phase.ASKING, now, out)
-        elif self._has_been_up or self.settings.retry_forever:
-            self._pause(now)
-        elif left_s > ROUNDING_S:
-            self._pause(now, at_most_s=left_s)
-        else:
-            self._end(Unreachable(dict(self.endpoints.tried), waited_s), now, out)
-
-    def _go(self, endpoints: list[str], public_key: str, now: float, out: Effects) -> None:
-        """Redirected: the answer becomes the preferred broker."""
-        self._leave(now, out)
-        self._hops += 1
-        if self._hops > HOPS_MAX:
-            self._next(f"more than {HOPS_MAX} redirects in a row", now, out)
-            return
-        self.endpoints.learn(endpoints, public_key)
-        fresh = [endpoint for endpoint in endpoints if endpoint not in self.endpoints.tried]
-        if self.endpoint in fresh or not endpoints:  # the one that was asked takes us itself
-            self._speak(Phase.CONNECTING, now, out, is_first=True)
-        elif fresh:
-            self.endpoints.prefer(fresh[0])
-            self._open(fresh[0], Phase.CONNECTING, now, out)
-        else:
-            self._next("it names only brokers that were tried", now, out)
-
-    def _refused(self, message: Error, now: float, out: Effects) -> None:
-        """Credentials are refused for good. A clock or an identity in use may heal while others depend on us."""
-        may_heal = message.code in (Code.CLOCK_OFF, Code.IDENTITY_IN_USE)
-        left_s = self._started_s + self.settings.connect_timeout_s - now
-        if may_heal and (self._has_been_up or self.settings.retry_forever):
-            self.lose(f"{message.code} {message.text}", now, out)
-        elif message.code == Code.IDENTITY_IN_USE and left_s > ROUNDING_S:
-            # A predecessor that was killed counts as alive for one more interval: its successor waits that long.
-            self._pause(now, at_most_s=left_s)
-        else:
-            self._end(SessionRefused(self.endpoint, message.code, message.text), now, out)
-
-    def _leave(self, now: float, out: Effects) -> None:
-        """If the link was up, it no longer is, and a new round begins."""
-        if self.phase is Phase.UP:
-            self.phase = Phase.PAUSED
-            self._target = None
-            self.endpoints.tried.clear()
-            self._user.link_down(now, out)
-
-    def _pause(self, now: float, at_most_s: float = math.inf) -> None:
-        if self.phase is not Phase.OVER:
-            self._hops = 0
-            self.phase = Phase.PAUSED
-            self._until_s = now + min(self._backoff.pause_s(), at_most_s)
-
-    def _end(self, error: Scale0Error, now: float, out: Effects) -> None:
-        self.phase = Phase.OVER
-        self.error = error
-        self._user.link_over(error, now, out)
-        out.append(Failed(error))
 
     # --- while it is up -------------------------------------------------------------------------------------------
 
@@ -355,16 +222,49 @@ class Link:
         self._why = ""
         self.endpoints.prefer(self.endpoint)
         self.endpoints.tried.clear()
+        if not self.home:
+            self.home = self.endpoints.identity_of(self.endpoint) or self.held.preferred_broker
+            self.endpoints.identify(self.endpoint, self.home)
         self._calm_at_s = now + self.heartbeat.interval_s
         self.heartbeat.begin(now)
         out.append(Connected(self.endpoint, self.epoch))
+        self._keep(out)
         self._user.link_up(now, out)
 
-    def _ping(self, now: float, out: Effects) -> None:
-        if now >= self._calm_at_s:
-            self._backoff.reset()
-            self._hops = 0
-        out.append(Transmit(self.heartbeat.ping(self.config_version, self._user.link_oldest_unanswered(), now)))
+    def _tick_up(self, now: float, out: Effects) -> None:
+        if self.heartbeat.is_due(now):
+            if now >= self._calm_at_s:
+                self._backoff.reset()
+                self._hops = 0
+            out.append(Transmit(self.heartbeat.ping(self.held.version, self._user.link_oldest_unanswered(), now)))
+        # Rule 23: any newer version heard is fetched.
+        if self.held.must_fetch(now):
+            out.append(Transmit(self._connect_message()))
+        if now >= self._sought_until_s:
+            self._seek_elsewhere("it named no other broker", now, out)
+
+    def _aim(self, target: ChangeBroker, now: float, out: Effects) -> None:
+        """Another broker is to be used, from when the user is ready."""
+        self._sought_until_s = math.inf
+        self._target = target
+        if self._user.link_may_move(now, out):
+            self.move(now, out)
+
+    def _seek_elsewhere(self, why: str, now: float, out: Effects) -> None:
+        """The broker that takes no tasks knows no other; those that we know are asked."""
+        self._sought_until_s = math.inf
+        if len(self.endpoints.known) > 1:
+            self._aim(ChangeBroker(identity="", endpoints=[], reason=why), now, out)
+        else:
+            self._user.link_in_vain(now, out)
+
+    def _keep(self, out: Effects) -> None:
+        """Tell what the next process should know, if that has changed."""
+        if self.settings.keeps_config:
+            saved = self.held.to_save()
+            if saved != self._kept:
+                self._kept = saved
+                out.append(Keep(saved))
 
     def _silent(self, stood_still_s: float, now: float, out: Effects) -> None:
         """Our own pause is not the broker's silence, but the broker may have given us up: CONNECT before all else."""
@@ -387,7 +287,6 @@ class Link:
 
 
 _LISTENING: Final = (Phase.CONNECTING, Phase.ASKING, Phase.UP)
-_TRYING: Final = (Phase.CONNECTING, Phase.ASKING)
 _REFUSALS: Final = (Code.NOT_AUTHENTICATED, Code.NOT_ALLOWED, Code.IDENTITY_IN_USE, Code.CLOCK_OFF)
 _HANDLERS: Final[dict[type[Any], Callable[[Link, Any, float, Effects], None]]] = {
     Config: Link._taken,

@@ -11,10 +11,10 @@ from typing import Protocol
 
 import msgspec
 
+from scale0.core.held_config import SavedConfig
 from scale0.core.participant import ParticipantEffect
-from scale0.errors import Scale0Error, UsageError
-from scale0.protocol import limits
-from scale0.protocol.messages import NO_VERSION
+from scale0.errors import ProtocolError, Scale0Error, UsageError
+from scale0.protocol import documents, limits
 
 Effects = list[ParticipantEffect]
 
@@ -36,9 +36,9 @@ class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
     liveness: int = 3  # silence for that many intervals means gone; the broker's word replaces it
     connect_timeout_s: float = 3.0  # for each broker that is tried; a start-up goes on for at least as long
     retry_forever: bool = False
-    config_type: str = "JSON"
-    saved_config: bytes = b""  # the last config, kept on disk by choice
-    saved_config_version: bytes = NO_VERSION
+    config_type: str = "JSON"  # or XML, or ZPL, also known as ZFL
+    saved: SavedConfig = SavedConfig()  # what an earlier process has kept
+    keeps_config: bool = False  # by choice: `Keep` says what the next process should know
     public_keys: dict[str, str] = {}  # endpoint → the broker's CURVE key
 
     def __post_init__(self) -> None:
@@ -53,6 +53,10 @@ class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(f"a nonce has {limits.NONCE_BYTES} bytes, not {len(self.nonce)}")
         if self.heartbeat_interval_s <= 0 or self.liveness < 1 or self.connect_timeout_s <= 0:
             raise UsageError("heartbeat_interval_s, liveness and connect_timeout_s must be above zero")
+        try:
+            msgspec.structs.force_setattr(self, "config_type", documents.config_type(self.config_type))
+        except ProtocolError as error:
+            raise UsageError(error.text) from None
 
 
 class Phase(Enum):
@@ -80,6 +84,9 @@ class LinkUser(Protocol):
 
     def link_down(self, now: float, out: Effects) -> None:
         """It was up, and what was sent may not have arrived."""
+
+    def link_in_vain(self, now: float, out: Effects) -> None:
+        """Every known broker was tried, and none takes us now. The link goes on trying."""
 
     def link_over(self, error: Scale0Error, now: float, out: Effects) -> None:
         """No broker will be tried any more."""

@@ -30,6 +30,8 @@ def document(state: State, name: str, rows: list[Row]) -> dict[str, Any]:
             "identity": state.settings.identity,
             "state": state.mode,
             "epoch": state.epoch,
+            "network": state.settings.network,
+            "group": state.settings.group,
             "config_version": str(state.config.version),
             "uptime_us": _us(state.now - state.started_s),
         },
@@ -76,6 +78,7 @@ def workers(state: State) -> list[Row]:
 def _worker(state: State, session: Session, worker: Worker, places: dict[Worker, int]) -> Row:
     return {
         "identity": session.identity,
+        "broker": state.settings.identity,
         "state": worker.state,
         "services": [service.name for service in worker.services],
         "lru": places.get(worker),
@@ -109,7 +112,7 @@ def clients(state: State) -> list[Row]:
 
 
 def brokers(state: State) -> list[Row]:
-    """This broker; peers come with groups."""
+    """This broker, with all its counts; `network_listings` has the others."""
     ledger = state.ledger
     roles = [session.role for session in state.sessions.by_identity.values()]
     return [
@@ -126,20 +129,6 @@ def brokers(state: State) -> list[Row]:
             "workers": roles.count(Role.WORKER),
             "dead_letters": state.dead_letters.total,
             "counters": dict(sorted(state.counters.items())),
-        }
-    ]
-
-
-def config(state: State) -> list[Row]:
-    settings = state.config.settings
-    return [
-        {
-            "version": str(state.config.version),
-            "identity": settings.identity,
-            "group": settings.group,
-            "services": "all" if settings.services is None else settings.services,
-            "default_heartbeat_interval_us": _us(settings.default_heartbeat_interval_s),
-            "liveness": settings.liveness,
         }
     ]
 

@@ -7,18 +7,22 @@ the monotonic clock alone; wall clocks are compared to find the one that is off 
 
 from __future__ import annotations
 
-from scale0.core import connections, readiness, routing, turns
-from scale0.core.config import PUSHES_PER_TICK
+import math
+
+from scale0.core import config_service, connections, readiness, routing, turns
 from scale0.core.effects import Send
 from scale0.core.sessions import Session
 from scale0.core.settings import BrokerSettings
 from scale0.core.state import State
 from scale0.core.workers import Worker
 from scale0.protocol.codes import Code
-from scale0.protocol.messages import NO_VERSION, Ping, Pong, ServiceOffer
+from scale0.protocol.messages import Ping, Pong, ServiceOffer
 
 CLOCK_JUMP_S = 1.0  # a change of wall against monotonic clock that is more than drift
 SKEWED_IN_A_ROW = 3
+PUSHES_MIN = 5  # that leave together
+PUSH_S = 0.01  # between two such lots
+PUSH_INTERVALS = 0.5  # in which all are sent: tasks do not wait behind them, and two intervals are allowed
 SKEWED_TOGETHER_MIN = 2  # of so many sessions, and of a third of all, it is our clock that is doubted
 
 
@@ -41,9 +45,11 @@ def ping(state: State, session: Session, message: Ping) -> None:
         pong = Pong(state.wall_us(), message.time_us, state.config.packed_version, state.epoch)
         state.effects.append(Send(session.route, session.dialect, pong))
     if message.config_version != state.config.packed_version:
-        _check_version(state, session, message.config_version)
+        check_version(state, session, message.config_version)
     elif session.config_version != message.config_version:
         session.config_version = message.config_version
+        if worker is not None:
+            state.network.mark(session.identity)
 
 
 def _hear_worker(state: State, session: Session, worker: Worker) -> None:
@@ -122,11 +128,14 @@ def _clock_census(state: State) -> tuple[int, int]:
     return state.clocks
 
 
-def _check_version(state: State, session: Session, named: bytes) -> None:
+def check_version(state: State, session: Session, named: bytes) -> None:
     """Rule 24: 426 answers only PING and READY, once per session and version, two intervals after the push."""
     current = state.config.packed_version
     session.config_version = named
-    if session.warned_version == current or session.dialect.is_req:
+    if named > current:  # rule 23: any newer version heard is fetched
+        config_service.heard(state, "", named)
+        return
+    if session.warned_version == current or session.dialect.is_req or session.identity in state.config.to_push:
         return
     if not any(named) or state.now - max(session.config_pushed_s, session.connected_s) < 2 * session.interval_s:
         return
@@ -140,23 +149,26 @@ def _check_version(state: State, session: Session, named: bytes) -> None:
 
 def reconfigure(state: State, settings: BrokerSettings) -> None:
     """New settings: sessions are sent the new config, paced by `push_config`. Limits and services hold at once."""
-    if not state.config.replace(settings):
-        return
     state.settings = settings
     state.set_limits(settings.limits)
     state.services.reconfigure(settings, state.now)
     state.config.to_push = dict.fromkeys(state.sessions.by_identity)
+    lots = settings.default_heartbeat_interval_s * PUSH_INTERVALS / PUSH_S
+    state.config.push_lot = max(PUSHES_MIN, math.ceil(len(state.config.to_push) / lots))
 
 
 def push_config(state: State) -> None:
     """Rule 24: pushes are paced. Nothing is pushed to a REQ socket, and Majordomo has no config."""
-    for _ in range(min(PUSHES_PER_TICK, len(state.config.to_push))):
+    if not state.config.to_push or state.now < state.config.push_at_s:
+        return
+    state.config.push_at_s = state.now + PUSH_S
+    for _ in range(min(state.config.push_lot, len(state.config.to_push))):
         identity = next(iter(state.config.to_push))
         del state.config.to_push[identity]
         session = state.sessions.by_identity.get(identity)
         if session is not None and session.dialect.is_native and not session.dialect.is_req:
             session.config_pushed_s = state.now
-            state.post(session.route, session, state.config.answer(session, NO_VERSION))
+            state.post(session.route, session, state.config.answer(session, session.config_version))
 
 
 # --- silence ------------------------------------------------------------

@@ -144,8 +144,7 @@ def _begin(state: State, route: Route, dialect: Dialect) -> Session:
     while not identity or identity in state.sessions.by_identity:
         state.majordomo_made += 1
         identity = f"mdp-{dialect.role.value}-{state.majordomo_made}"
-    started_us = int((state.started_s + state.wall_offset_s) * 1e6)
-    nonce = started_us.to_bytes(8, "big", signed=True)
+    nonce = state.network.nonce  # of this process: ids must differ from those that other brokers make
     session = state.sessions.open(
         identity, nonce, dialect, route, state.now, state.settings.default_heartbeat_interval_s
     )

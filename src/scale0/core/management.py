@@ -1,29 +1,27 @@
-"""One command vocabulary for operators: disable, enable, drain, reload_config, list, and clearing.
+"""One command vocabulary for operators: states, config, shares, lists, and clearing.
 
-MANAGEMENTREQ is one door to it, the process's own signals are another; each only translates. Rule 25 says what the
-broker's states mean:
-
-    joining    until it has its config; TASK gets 503            active     serves
-    draining   finishes what it holds, takes nothing new         disabling  queued tasks get 503, `grace` for the rest
-    disabled   silent to all but an authorised enable; kept over restarts
+MANAGEMENTREQ is one door to it, the process's own signals are another; each only translates. A change of config may be
+answered by another broker, the sequencer: its answer is passed on to whoever asked.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import math
 from collections.abc import Callable
 from typing import Any
 
-from scale0.core import connections, listings, routing
-from scale0.core.effects import Persist, Reload, Route, Send, Stopped
+import msgspec
+
+from scale0.core import config_service, groups, listings, modes, network_listings
+from scale0.core.effects import Reload, Route, Send
 from scale0.core.state import State
-from scale0.errors import ProtocolError
+from scale0.errors import ProtocolError, SettingsError
+from scale0.protocol import documents
 from scale0.protocol.codes import Code
 from scale0.protocol.dialects import Dialect
-from scale0.protocol.majordomo import MdpDisconnect
-from scale0.protocol.messages import Disconnect, Error, ManagementRep, ManagementReq
+from scale0.protocol.messages import ConfigVersion, Error, ManagementRep, ManagementReq
+from scale0.protocol.network import Document
 
 Arguments = dict[str, Any]
 
@@ -40,9 +38,13 @@ def receive(state: State, route: Route, dialect: Dialect, message: ManagementReq
     if is_silent and message.command != "enable":
         return
     try:
-        result = run(state, message.command, message.arguments)
+        result = run(state, message.command, {**message.arguments, "author": message.auth_id})
     except ProtocolError as error:
         _answer(state, route, dialect, Error(code=error.code, text=error.text, seq=message.seq))
+        return
+    if isinstance(result, config_service.Later):  # another broker answers
+        asker = state.network.askers[result.key]
+        asker.route, asker.dialect, asker.seq = route, dialect, message.seq
         return
     _answer(state, route, dialect, ManagementRep(seq=message.seq, result=result))
 
@@ -56,63 +58,83 @@ def run(state: State, command: str, arguments: Arguments) -> Any:
     return known(state, arguments)
 
 
-def step(state: State) -> None:
-    """Disabling and draining end when nothing is held, or when `grace` has passed."""
-    if state.mode == "disabling":
-        is_over = state.now - state.mode_since_s >= state.settings.grace_s
-        if is_over:
-            for entry in list(state.ledger.entries.values()):
-                text = "outcome unknown: the broker was disabled while it ran"
-                routing.settle_error(state, entry, Code.WORKER_LOST, text)
-        if not state.ledger.entries:
-            _fall_silent(state)
-    elif state.mode == "draining" and not state.ledger.entries and not state.is_stopped:
-        state.is_stopped = True
-        state.effects.append(Stopped())
-
-
-def next_step_s(state: State) -> float:
-    """When `step` has something to do at the latest."""
-    return state.mode_since_s + state.settings.grace_s if state.mode == "disabling" else math.inf
-
-
-def disable(state: State, arguments: Arguments) -> Any:
-    if state.mode in ("disabled", "disabling"):
-        return {"state": state.mode}
-    _enter(state, "disabling")
-    for entry in [entry for entry in state.ledger.entries.values() if entry.is_queued]:
-        routing.settle_error(state, entry, Code.NOT_ACCEPTING, "the broker was disabled before the task was dispatched")
-    state.effects.append(Persist("disabled"))
-    step(state)
-    return {"state": state.mode}
-
-
-def enable(state: State, arguments: Arguments) -> Any:
-    if state.mode == "active":
-        return {"state": "active"}
-    _enter(state, "active")
-    state.started_s = state.now  # everybody has to come back first: unknown services wait
-    state.has_settled = False
-    state.is_stopped = False
-    state.effects.append(Persist("active"))
-    for session in list(state.sessions.by_identity.values()):
-        if session.worker is not None:
-            routing.feed(state, session.worker)
-    return {"state": "active"}
-
-
-def drain(state: State, arguments: Arguments) -> Any:
-    if state.mode in ("disabled", "disabling"):
-        raise ProtocolError(Code.NOT_ACCEPTING, f"the broker is {state.mode}; enable it first")
-    if state.mode != "draining":
-        _enter(state, "draining")
-    step(state)
-    return {"state": state.mode, "queued": state.ledger.queued, "in_flight": state.ledger.in_flight}
-
-
 def reload_config(state: State, arguments: Arguments) -> Any:
     state.effects.append(Reload())
     return {"config_version": str(state.config.version)}
+
+
+def config_apply(state: State, arguments: Arguments) -> Any:
+    """A new document for the network, made from version `base`."""
+    text = arguments.get("document")
+    if not isinstance(text, str | bytes):
+        raise ProtocolError(Code.MALFORMED, "document: the JSON text of the network's config is needed")
+    try:
+        document = documents.decode(text.encode() if isinstance(text, str) else text, "JSON", Document)
+    except SettingsError as error:
+        raise ProtocolError(Code.MALFORMED, str(error)) from None
+    return _propose(state, document, arguments)
+
+
+def config_rollback(state: State, arguments: Arguments) -> Any:
+    """Rule 21: a rollback is a new number."""
+    asked = str(arguments.get("version", ""))
+    found = [record for record in state.config.history if network_listings.is_version(record, asked)]
+    if not found:
+        raise ProtocolError(Code.MALFORMED, f"no version {asked!r} in the history; see scale0 config history")
+    document = documents.decode(found[-1].document, "JSON", Document)
+    comment = str(arguments.get("comment") or f"back to {ConfigVersion.unpack(found[-1].version)}")
+    return _propose(state, document, {**arguments, "comment": comment, "base": None})
+
+
+def _propose(state: State, document: Document, arguments: Arguments) -> Any:
+    named = arguments.get("base")
+    if named is not None and str(named) != str(state.config.version):
+        text = f"the config is at {state.config.version} by now, the change was made from {named}"
+        raise ProtocolError(Code.IDENTITY_IN_USE, f"{text}; look at scale0 config diff, and apply it again")
+    before = state.config.packed_version
+    done = config_service.propose(
+        state,
+        document.over(state.config.document),
+        base=b"" if named is None else state.config.packed_version,
+        author=str(arguments.get("author", "")),
+        comment=str(arguments.get("comment") or ""),
+        is_forced=bool(arguments.get("force")),
+    )
+    if isinstance(done, config_service.Later):
+        return done
+    return {**config_service.describe(done), "changed": done.version != before}
+
+
+def forget_broker(state: State, arguments: Arguments) -> Any:
+    """A broker that joined and will not come back leaves the document."""
+    named = str(arguments.get("broker", ""))
+    document = state.config.document
+    if document.broker(named) is None:
+        known = ", ".join(entry.identity for entry in document.brokers)
+        raise ProtocolError(Code.MALFORMED, f"no broker {named!r} in the config; there are {known}")
+    left = msgspec.structs.replace(document, brokers=[e for e in document.brokers if e.identity != named])
+    author = str(arguments.get("author", ""))
+    done = config_service.propose(
+        state, left, base=state.config.packed_version, author=author, comment=f"{named} is forgotten"
+    )
+    return done if isinstance(done, config_service.Later) else config_service.describe(done)
+
+
+def balance(state: State, arguments: Arguments) -> Any:
+    groups.start_balance(state)
+    return {"workers": state.sessions.workers}
+
+
+def failback(state: State, arguments: Arguments) -> Any:
+    named = arguments.get("broker")
+    homes = {session.home for session in state.sessions.by_identity.values() if session.home}
+    chosen = {str(named)} if named else homes
+    for identity in chosen:
+        if identity not in state.network.peers:
+            raise ProtocolError(Code.MALFORMED, f"no broker {identity!r} in this network")
+    state.network.failing_back |= chosen
+    state.network.fail_back_at_s = state.now
+    return {"brokers": sorted(chosen)}
 
 
 def show(state: State, arguments: Arguments) -> Any:
@@ -139,11 +161,16 @@ def clear_dead_letters(state: State, arguments: Arguments) -> Any:
 
 
 COMMANDS: dict[str, Callable[[State, Arguments], Any]] = {
-    "disable": disable,
-    "enable": enable,
-    "drain": drain,
+    "disable": lambda state, arguments: modes.disable(state),
+    "enable": lambda state, arguments: modes.enable(state),
+    "drain": lambda state, arguments: modes.drain(state),
     "reload_config": reload_config,
     "list": show,
+    "config_apply": config_apply,
+    "config_rollback": config_rollback,
+    "forget_broker": forget_broker,
+    "balance": balance,
+    "failback": failback,
     "clear_error_client": clear_error_client,
     "clear_dead_letters": clear_dead_letters,
 }
@@ -152,23 +179,17 @@ LISTINGS: dict[str, Callable[[State], list[listings.Row]]] = {
     "workers": listings.workers,
     "clients": listings.clients,
     "brokers": listings.brokers,
-    "config": listings.config,
+    "network": network_listings.network,
+    "network_workers": network_listings.network_workers,
+    "config": network_listings.config,
+    "config_history": network_listings.config_history,
     "dead_letters": listings.dead_letters,
     "error_clients": listings.error_clients,
 }
 
 
-def say_goodbye(state: State) -> None:
-    """The process ends: everybody is told, so that nobody has to wait for silence."""
-    for session in state.sessions.by_identity.values():
-        if not session.dialect.is_req and not session.is_absent:
-            farewell = MdpDisconnect() if session.dialect.majordomo else Disconnect(reason="the broker stops")
-            if session.worker is not None or not session.dialect.majordomo:
-                state.post(session.route, session, farewell)
-
-
 def _why_refused(state: State, message: ManagementReq) -> Error | None:
-    passwords = state.config.settings.management.passwords
+    passwords = state.settings.management.passwords
     if not passwords:
         text = "management over MANAGEMENTREQ is off: no password is configured (management.passwords)"
         return Error(code=Code.NOT_ALLOWED, text=text, seq=message.seq)
@@ -177,18 +198,6 @@ def _why_refused(state: State, message: ManagementReq) -> Error | None:
     if not hmac.compare_digest(given.encode(), expected.lower().encode()):
         return Error(code=Code.NOT_AUTHENTICATED, text="auth_id and auth_password do not match", seq=message.seq)
     return None
-
-
-def _fall_silent(state: State) -> None:
-    """From now on nobody is known; who speaks after an enable is asked to negotiate."""
-    _enter(state, "disabled")
-    for session in list(state.sessions.by_identity.values()):
-        connections.close(state, session, "the broker is disabled")
-
-
-def _enter(state: State, mode: str) -> None:
-    state.mode = mode
-    state.mode_since_s = state.now
 
 
 def _answer(state: State, route: Route, dialect: Dialect, message: Error | ManagementRep) -> None:

@@ -33,6 +33,8 @@ class OpenTask(msgspec.Struct, gc=False):
     transmissions: int = 0  # how often it left this process
     next_part: int = 0
     is_cancelled: bool = False
+    refusals: int = 0  # how many brokers did not take it
+    refusal: str = ""  # what the last of them said, until it is sent again
 
 
 def size_of(body: Body) -> int:

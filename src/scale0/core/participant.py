@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from scale0.core.held_config import SavedConfig
 from scale0.errors import Scale0Error
 from scale0.protocol.messages import Error, Message, Task, TaskId, TaskReply
 
@@ -42,6 +43,12 @@ class Failed(msgspec.Struct):
     """The session is over and says why: nothing was reachable at start-up, or a broker refused it for good."""
 
     error: Scale0Error
+
+
+class Keep(msgspec.Struct):
+    """Keep this for the next process, in place of what was kept before. Only if the settings ask for it."""
+
+    saved: SavedConfig
 
 
 class Part(msgspec.Struct, gc=False):
@@ -82,4 +89,4 @@ class Left(msgspec.Struct):
     """Worker: everything held was finished or returned, and the broker knows that this worker leaves."""
 
 
-ParticipantEffect = Open | Transmit | Connected | Note | Failed | Part | Settled | Run | Abort | Ready | Left
+ParticipantEffect = Open | Transmit | Connected | Note | Failed | Keep | Part | Settled | Run | Abort | Ready | Left

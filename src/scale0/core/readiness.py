@@ -6,7 +6,7 @@ the worker still holds (rule 9); a capacity of 0 is the first step of leaving (r
 
 from __future__ import annotations
 
-from scale0.core import admission, routing, turns
+from scale0.core import admission, groups, liveness, routing, turns
 from scale0.core.connections import reconcile
 from scale0.core.services import why_unfit
 from scale0.core.sessions import Session
@@ -39,7 +39,7 @@ def ready(state: State, session: Session, message: Ready) -> None:
     state.sessions.watch(session, state.now + state.allowed_silence_s(session))
     all_unmanaged = refused and not offers and not any(map(state.services.manages, refused))
     if all_unmanaged:  # rule 29: 301 only if all are refused
-        state.refuse(session, Code.MOVED, "this broker manages none of these services; ask NEEDBROKER")
+        _send_elsewhere(state, session, list(refused))
     elif session.dialect.is_req:
         turns.hold(state, session)
     else:
@@ -53,6 +53,20 @@ def ready(state: State, session: Session, message: Ready) -> None:
         )
         state.post(session.route, session, answer)
     routing.feed(state, worker)
+    if message.config_version != state.config.packed_version:
+        liveness.check_version(state, session, message.config_version)
+
+
+def _send_elsewhere(state: State, session: Session, services: list[str]) -> None:
+    """301 names the broker that manages what this one does not, if one is known."""
+    entry = groups.pick(state, services, session.role, may_be_us=False)
+    text = "this broker manages none of these services"
+    if entry is None:
+        state.refuse(session, Code.MOVED, f"{text}; ask NEEDBROKER")
+        return
+    target = groups.change_to(state, entry, text)
+    detail = {"identity": target.identity, "endpoints": target.endpoints, "public_key": target.public_key}
+    state.refuse(session, Code.MOVED, f"{text}; {entry.identity} does", detail=detail)
 
 
 def sort_offers(state: State, offered: list[ServiceOffer]) -> tuple[dict[str, ServiceOffer], dict[str, str]]:
@@ -79,6 +93,8 @@ def sort_offers(state: State, offered: list[ServiceOffer]) -> tuple[dict[str, Se
 def change_services(state: State, worker: Worker, offers: dict[str, ServiceOffer]) -> None:
     """From now on it offers these, which were found fit; who relied on its word is told by `settle_terms`."""
     before = worker.services
+    state.network.is_dirty = True
+    state.network.mark(worker.session.identity)
     services = [state.services.by_name.get(name) or state.services.add(name, state.now) for name in offers]
     for service in services:
         service.is_announced = True

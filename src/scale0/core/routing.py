@@ -7,7 +7,7 @@ Every accepted task gets exactly one outcome (spec, "the promise"), so each way 
 
 from __future__ import annotations
 
-from scale0.core import turns
+from scale0.core import afar, forwarding, turns
 from scale0.core.effects import Send
 from scale0.core.ledger import Entry
 from scale0.core.outcomes import DeadLetter
@@ -15,7 +15,7 @@ from scale0.core.sessions import Session
 from scale0.core.state import State
 from scale0.core.workers import Worker, delist, enlist, release
 from scale0.protocol.codes import Code
-from scale0.protocol.dialects import CLIENT, WORKER
+from scale0.protocol.dialects import CLIENT, PEER, WORKER
 from scale0.protocol.majordomo import MdpResult, MdpTask
 from scale0.protocol.messages import Cancel, Error, Flag, Status, Task, TaskId, TaskReply
 
@@ -32,6 +32,8 @@ def offer(state: State, entry: Entry) -> None:
     lru = entry.service.lru
     if lru:
         dispatch(state, entry, next(iter(lru)))
+    elif entry.service.afar_lru and (peer := afar.pick(state, entry)) is not None:
+        afar.send(state, entry, peer)
     else:
         entry.is_queued = True
         entry.service.queue.put(entry)
@@ -125,7 +127,7 @@ def reply(state: State, session: Session, message: TaskReply) -> None:
         entry = None
     if not message.final:
         if entry is not None:
-            _pass_part(state, entry, message)
+            pass_part(state, entry, message)
         else:
             state.counters["late_replies"] += 1
         return
@@ -142,11 +144,12 @@ def reply(state: State, session: Session, message: TaskReply) -> None:
             settle_error(state, entry, Code.CANCELLED, "cancelled while it ran")
     else:
         state.counters["late_replies"] += 1
+        state.network.is_dirty = True  # a slot is free again, and no task was settled that would tell it
     if is_freed and (not worker.is_listed or worker.is_paused):
         feed(state, worker)
 
 
-def _pass_part(state: State, entry: Entry, message: TaskReply) -> None:
+def pass_part(state: State, entry: Entry, message: TaskReply) -> None:
     """Rule 12: parts are numbered, and once one has gone to the client the task is not repeatable."""
     if message.part != entry.parts:
         state.counters["parts_out_of_order"] += 1
@@ -177,7 +180,7 @@ def settle_reply(state: State, entry: Entry, message: TaskReply) -> None:
     body = message.body
     size = len(body[0]) if len(body) == 1 else sum(map(len, body))
     client.settled_s = now
-    if not client.dialect.majordomo:
+    if client.dialect.asks_again:
         state.outcomes.keep(client, entry.sequence, message, size)
     if client.dialect is CLIENT and not client.is_absent:  # nearly always
         state.effects.append(Send(client.route, CLIENT, message))
@@ -195,12 +198,12 @@ def settle_error(state: State, entry: Entry, code: Code, text: str) -> None:
     state.counters[f"error_{int(code)}"] += 1
     entry.service.meter.note(state.now, state.now - entry.accepted_s)
     entry.service.meter.note_error(state.now)
-    if code == Code.WORKER_LOST:
+    if code == Code.WORKER_LOST and not entry.is_forwarded:
         _bury(state, entry, code, text)
     client = entry.client
     error = Error(code=int(code), text=text, id=entry.id)
     client.settled_s = state.now
-    if not client.dialect.majordomo:
+    if client.dialect.asks_again:
         state.outcomes.keep(client, entry.sequence, error)
     deliver(state, client, error, entry.service.name)
     state.services.forget_if_idle(entry.service)
@@ -245,6 +248,9 @@ def hold_back(state: State, client: Session, message: TaskReply | Error) -> None
 def take_back(state: State, entry: Entry) -> None:
     """Rule 10: never started, so no attempt is counted, and it goes back to the front of its queue."""
     entry.worker = None
+    if entry.is_forwarded and not entry.is_cancelled:  # rule 28: only the origin queues
+        forwarding.give_back(state, entry)
+        return
     entry.attempt -= 1
     _queue_again(state, entry)
 
@@ -258,6 +264,8 @@ def lose_attempt(state: State, entry: Entry, why: str) -> None:
     entry.joined.clear()
     if entry.is_cancelled:
         settle_error(state, entry, Code.CANCELLED, "cancelled, and its worker was lost")
+    elif entry.is_forwarded:  # it is for the origin to repeat it
+        settle_error(state, entry, Code.WORKER_LOST, why)
     elif may_repeat and entry.attempt < service.max_attempts:
         state.counters["repeats"] += 1
         _queue_again(state, entry)
@@ -275,6 +283,8 @@ def _queue_again(state: State, entry: Entry) -> None:
         settle_error(state, entry, Code.NOT_ACCEPTING, "the broker is being disabled")
     elif entry.service.lru:
         dispatch(state, entry, next(iter(entry.service.lru)))
+    elif entry.service.afar_lru and (peer := afar.pick(state, entry)) is not None:
+        afar.send(state, entry, peer)
     else:
         entry.is_queued = True
         entry.service.queue.put_first(entry)
@@ -330,8 +340,8 @@ def _strand(state: State, entry: Entry) -> None:
 def _tell_cancel(state: State, entry: Entry) -> None:
     """Majordomo and REQ workers cannot be told."""
     worker = entry.worker
-    if worker is not None and worker.session.dialect is WORKER and not worker.session.is_absent:
-        state.effects.append(Send(worker.session.route, WORKER, Cancel(id=entry.id)))
+    if worker is not None and worker.session.dialect in (WORKER, PEER) and not worker.session.is_absent:
+        state.effects.append(Send(worker.session.route, worker.session.dialect, Cancel(id=entry.id)))
 
 
 def _bury(state: State, entry: Entry, code: Code, text: str) -> None:

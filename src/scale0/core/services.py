@@ -16,7 +16,7 @@ from scale0.core.meters import Meter
 from scale0.core.queues import Queue
 from scale0.core.settings import BrokerSettings
 from scale0.protocol import limits
-from scale0.protocol.messages import ServiceOffer
+from scale0.protocol.messages import PeerService, ServiceOffer
 
 if TYPE_CHECKING:
     from scale0.core.workers import Worker
@@ -35,11 +35,15 @@ class Service:
     meter: Meter
     lru: OrderedDict[Worker, None]
     workers: dict[Worker, ServiceOffer] = field(default_factory=dict)
+    afar: dict[Worker, PeerService] = field(default_factory=dict)  # peers as workers, with their word
+    afar_lru: OrderedDict[Worker, None] = field(default_factory=OrderedDict)  # those with room
     terms: Counter[tuple[bool, int]] = field(default_factory=Counter)  # what its workers declare: how many each
     has_terms: bool = False  # somebody has said whether its tasks may be repeated
     is_announced: bool = False
     idempotent: bool = False
     max_attempts: int = 1
+    own_idempotent: bool = False  # by the config and our own workers alone: what peers are told
+    own_max_attempts: int = 1
 
 
 class Services:
@@ -92,17 +96,34 @@ class Services:
         Rule 15: declared in READY or in the config; the config wins; workers that disagree make it not idempotent.
         The last worker's word holds when all are gone, so that what it lost can be repeated.
         """
+        terms = {*service.terms, *((word.idempotent, word.max_attempts) for word in service.afar.values())}
         if service.terms:
+            service.own_idempotent = all(idempotent for idempotent, _ in service.terms)
+            service.own_max_attempts = min(max_attempts for _, max_attempts in service.terms)
+        if terms:
             service.has_terms = True
-            service.idempotent = all(idempotent for idempotent, _ in service.terms)
-            service.max_attempts = min(max_attempts for _, max_attempts in service.terms)
+            service.idempotent = all(idempotent for idempotent, _ in terms)
+            service.max_attempts = min(max_attempts for _, max_attempts in terms)
         told = self._settings.service.get(service.name)
         if told and told.idempotent is not None:
             service.has_terms = True
             service.idempotent = told.idempotent
+            service.own_idempotent = told.idempotent
         if told and told.max_attempts is not None:
-            service.max_attempts = told.max_attempts
+            service.max_attempts = service.own_max_attempts = told.max_attempts
         service.max_attempts = max(1, min(service.max_attempts, 100)) if service.idempotent else 1
+
+    def hear_afar(self, service: Service, worker: Worker, word: PeerService) -> bool:
+        """A peer has workers of this service. True: it is the first word on whether its tasks may be repeated."""
+        had_terms = service.has_terms
+        service.is_announced = True
+        service.afar[worker] = word
+        self.settle_terms(service)
+        return not had_terms
+
+    def forget_afar(self, service: Service, worker: Worker) -> None:
+        if service.afar.pop(worker, None) is not None:
+            self.settle_terms(service)
 
     def forget_if_idle(self, service: Service) -> None:
         """A name that nobody announced goes when nobody waits for it any more."""
@@ -118,7 +139,7 @@ class Services:
     def _forget_an_idle_one(self, sparing: Container[str]) -> bool:
         """Forget a service that has neither workers nor tasks; the config's stay."""
         for name, service in self.by_name.items():
-            is_idle = not service.workers and not service.queue.count
+            is_idle = not service.workers and not service.afar and not service.queue.count
             if is_idle and name not in self._settings.service and name not in sparing:
                 del self.by_name[name]
                 return True

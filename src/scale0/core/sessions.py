@@ -8,6 +8,7 @@ tables name sessions, never connections.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,9 @@ class Session:
     skewed: int = 0  # measurements in a row beyond max_clock_skew
     turn: bytes | None = None  # REQ: the open request, b"" or a task's id; None when nothing may be sent
     turn_bucket: int = 0  # REQ: where the time of its PONG is filed
+    config_type: str = "JSON"
+    moved_s: float = -math.inf  # when it was last told to go elsewhere
+    home: str = ""  # the broker that it was first sent to, if that is another one
     # worker
     worker: Worker | None = None
     services: list[str] = field(default_factory=list)  # as CONNECT named them
@@ -68,7 +72,9 @@ class Sessions:
 
     def __init__(self) -> None:
         self.by_identity: dict[str, Session] = {}
-        self.by_route: dict[Route, Session] = {}
+        self.by_route: dict[Route, Session] = {}  # peers too, who have no identity among the others'
+        self.workers = 0
+        self.clients = 0
         self.liveness: Timetable[str, Session] = Timetable(LIVENESS_RESOLUTION_S)
         self._buckets: dict[str, int] = {}
 
@@ -92,6 +98,7 @@ class Sessions:
         )
         self.by_identity[identity] = session
         self.by_route[route] = session
+        self._count(session, 1)
         return session
 
     def move(self, session: Session, dialect: Dialect, route: Route) -> None:
@@ -104,9 +111,16 @@ class Sessions:
 
     def close(self, session: Session) -> None:
         del self.by_identity[session.identity]
+        self._count(session, -1)
         if self.by_route.get(session.route) is session:
             del self.by_route[session.route]
         self.unwatch(session)
+
+    def _count(self, session: Session, change: int) -> None:
+        if session.role is Role.WORKER:
+            self.workers += change
+        else:
+            self.clients += change
 
     def watch(self, session: Session, at_s: float) -> None:
         """Look at its liveness at `at_s`. Traffic does not move that time: it is looked up when the time comes."""

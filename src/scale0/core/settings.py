@@ -1,31 +1,17 @@
-"""What a broker is told: its part of the config, with a default for everything.
+"""What a broker is told: its part of the network's document, and what only its own process knows.
 
-Each limit is named here, with what happens when it is reached (rule 33).
+`document_for` makes the document of a network that is this broker alone; `settings_for` finds one broker's settings in
+a document. Passwords and the addresses that were really bound are the process's own and come from no document.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from scale0.protocol.network import ALL, BrokerEntry, Document, Limits, ServiceEntry
+from scale0.protocol.network_addresses import publishes_at, reached_at
 
-class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The most that each table, queue and buffer may hold, in messages and in bytes."""
-
-    sessions: int = 20_000  # CONNECT → 503
-    services: int = 10_000  # a name more → 429
-    queued_per_service: int = 50_000  # TASK → 429
-    queued_bytes_per_service: int = 128 * 1024 * 1024  # TASK → 429
-    accepted: int = 200_000  # tasks queued and in flight together → 429
-    accepted_bytes: int = 512 * 1024 * 1024  # → 429
-    accepted_per_client: int = 50_000  # → 429
-    undelivered_bytes_per_client: int = 16 * 1024 * 1024  # held for an absent client; then it must ask again
-    outcomes: int = 100_000  # settled outcomes kept for resends; the oldest is forgotten
-    outcomes_bytes: int = 128 * 1024 * 1024  # of those over 1 KiB; the oldest is forgotten
-    dead_letters: int = 1_000  # the oldest is forgotten
-    dead_letter_bytes: int = 16 * 1024 * 1024  # the oldest is forgotten
-    error_clients: int = 10_000  # the least recently bad is forgotten
-    strangers: int = 10_000  # routing ids that were told FORCENEGOTIATE; the oldest is forgotten
-    joined_bytes: int = 16 * 1024 * 1024  # partial replies joined for one REQ or Majordomo 0.1 client → 413
+__all__ = ["BrokerSettings", "Limits", "ManagementSettings", "ServiceSettings", "document_for", "settings_for"]
 
 
 class ServiceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,7 +19,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     idempotent: bool | None = None
     max_attempts: int | None = None
-    timeout_s: float = 60.0
+    timeout_s: float | None = None  # None: default_timeout_s
 
 
 class ManagementSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,11 +40,76 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     grace_s: float = 5.0  # how long a disabling broker waits for what is in flight; how long outcomes outlive deadlines
     ageing_s: float = 5.0  # a waiting task gains one priority level each time this passes
     default_timeout_s: float = 60.0
+    fallback_after_s: float = 1.0  # how long a busy group is given before fallback groups are asked
+    failback: str = "manual"  # or automatic: those who came from a broker that is back are sent to it again
+    failback_after_s: float = 30.0
     service: dict[str, ServiceSettings] = {}
     limits: Limits = Limits()
     management: ManagementSettings = ManagementSettings()
     advertise: list[str] = []  # endpoints named in CHANGEBROKER and in the config
+    config_pub: str = ""  # where it publishes its config's version
+    network: str = "scale0"
+    join: str = "open"
 
     def timeout_s(self, service: str) -> float:
         known = self.service.get(service)
-        return known.timeout_s if known else self.default_timeout_s
+        return known.timeout_s if known and known.timeout_s is not None else self.default_timeout_s
+
+
+_SHARED = (
+    "default_heartbeat_interval_s",
+    "liveness",
+    "max_clock_skew_s",
+    "grace_s",
+    "ageing_s",
+    "default_timeout_s",
+    "fallback_after_s",
+    "failback",
+    "failback_after_s",
+    "limits",
+    "network",
+    "join",
+)
+"""What a document says for all brokers alike, under the same names."""
+
+
+def entry_for(settings: BrokerSettings) -> BrokerEntry:
+    """How this broker enters itself into a document."""
+    return BrokerEntry(
+        identity=settings.identity,
+        group=settings.group,
+        services=ALL if settings.services is None else settings.services,
+        endpoints=settings.advertise,
+        config_pub=settings.config_pub,
+        joined=True,
+    )
+
+
+def document_for(settings: BrokerSettings) -> Document:
+    """The document of a network that is this broker alone."""
+    shared = {name: getattr(settings, name) for name in _SHARED}
+    service = [
+        ServiceEntry(name=name, idempotent=told.idempotent, max_attempts=told.max_attempts, timeout_s=told.timeout_s)
+        for name, told in settings.service.items()
+    ]
+    return Document(brokers=[entry_for(settings)], service=service, **shared)
+
+
+def settings_for(document: Document, local: BrokerSettings) -> BrokerSettings:
+    """This broker's settings by `document`; what it alone knows stays as it is in `local`."""
+    shared = {name: getattr(document, name) for name in _SHARED}
+    service = {
+        told.name: ServiceSettings(told.idempotent, told.max_attempts, told.timeout_s) for told in document.service
+    }
+    entry = document.broker(local.identity)
+    if entry is None:  # not entered yet, or no longer
+        return msgspec.structs.replace(local, service=service, **shared)
+    return msgspec.structs.replace(
+        local,
+        service=service,
+        group=entry.group,
+        services=None if isinstance(entry.services, str) else entry.services,
+        advertise=local.advertise or reached_at(entry),
+        config_pub=local.config_pub or publishes_at(entry),
+        **shared,
+    )

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 
+import msgspec
+
 from scale0.core.config import ConfigKeeper
 from scale0.core.effects import Alarm, Effect, Route, Send
 from scale0.core.error_clients import ErrorClients
 from scale0.core.ledger import Ledger
+from scale0.core.network import Network
 from scale0.core.outcomes import DeadLetters, Outcomes
 from scale0.core.services import Services
 from scale0.core.sessions import Session, Sessions
@@ -19,6 +22,7 @@ from scale0.core.settings import BrokerSettings, Limits
 from scale0.core.timers import Timetable
 from scale0.protocol.codec import AnyMessage
 from scale0.protocol.messages import Error
+from scale0.protocol.network import ConfigRecord, Document
 
 TURN_RESOLUTION_S = 0.05
 
@@ -26,7 +30,20 @@ TURN_RESOLUTION_S = 0.05
 class State:
     """One broker's tables."""
 
-    def __init__(self, settings: BrokerSettings, now: float, wall_s: float, epoch: int, mode: str) -> None:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        now: float,
+        wall_s: float,
+        epoch: int,
+        mode: str,
+        *,
+        nonce: bytes = bytes(8),
+        records: list[ConfigRecord] | None = None,
+        seeds: list[str] | None = None,
+        document: Document | None = None,
+    ) -> None:
+        self.local = settings  # as its process was started
         self.settings = settings
         self.limits = settings.limits
         self.now = now
@@ -40,7 +57,9 @@ class State:
         self.mode_since_s = now
         self.is_stopped = False  # draining is over
         self.has_settled = False  # unknown services no longer wait
-        self.config = ConfigKeeper(settings, epoch)
+        self.config = ConfigKeeper(settings, epoch, self.wall_us(), records or [], document)
+        self.network = Network(settings.identity, nonce, seeds or [], now)
+        self.visited = msgspec.msgpack.encode([settings.identity])  # before the options of a forwarded task
         self.sessions = Sessions()
         self.services = Services(settings, now)
         self.ledger = Ledger()

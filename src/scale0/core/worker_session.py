@@ -1,12 +1,12 @@
 """A worker's session: what it offers, what it holds, and how it leaves without losing anything.
 
-After CONNECT it says READY, and READYOK makes it ready. A task is held from `Run` until its final reply. It goes on
-while the link is down: replies are kept, and CONNECT and READY list what is held or kept, so that the broker knows
-which tasks are not lost (rule 9). A task that cannot be started, because there is no slot, no such service or no time
-left, is returned at once: the broker gives it to another and counts no attempt (rule 10).
+After CONNECT it says READY, and READYOK makes it ready. Work goes on while the link is down: replies are kept, and
+CONNECT and READY list what is held or kept, so that the broker knows which tasks are not lost (rule 9).
 
 Leaving (rule 11): READY with capacity 0; after READYOK nothing comes any more; what is held is finished or returned by
-the shell; then DISCONNECT. A move to another broker (CHANGEBROKER) goes the same way.
+the shell; then DISCONNECT. A move to another broker (CHANGEBROKER) goes the same way, and waits for one more READYOK
+after the last reply: the old connection closes then, and whatever had not arrived would be lost. `held_tasks.py` has
+the tables, and says when a worker is free to go.
 """
 
 from __future__ import annotations
@@ -15,40 +15,26 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
-from scale0.core.kept_replies import KEPT_BYTES_MAX, KEPT_MAX, KeptReplies, fit_to_list
+from scale0.core.announcement import Announcement
+from scale0.core.held_tasks import Answer, HeldTasks
+from scale0.core.kept_replies import KEPT_BYTES_MAX, KEPT_MAX, KeptReplies
 from scale0.core.link import Effects, Link, LinkSettings, Phase, Random
 from scale0.core.participant import Abort, Left, Note, ParticipantEffect, Ready, Run, Transmit
 from scale0.core.throttle import Throttle
-from scale0.errors import Scale0Error, UsageError
-from scale0.protocol import limits, messages
+from scale0.errors import Scale0Error
+from scale0.protocol import messages
 from scale0.protocol.codes import Code
-from scale0.protocol.messages import (
-    UNKNOWN_US,
-    Body,
-    Cancel,
-    Error,
-    Message,
-    ReadyOk,
-    ServiceOffer,
-    Status,
-    Task,
-    TaskId,
-    TaskReply,
-)
+from scale0.protocol.messages import Cancel, Error, Message, ReadyOk, ServiceOffer, Task, TaskReply
 
-DEFAULT_INTERVAL_S: Final = 2.5  # a longer one is asked for; a shorter one would be raised by the broker
+__all__ = ["Answer", "WorkerSession"]
+
 LEAVE_TIMEOUT_S: Final = 30.0
-FLUSH_MAX: Final = 512  # kept replies sent at once; the rest follows at the next tick
 STALL_S: Final = 0.02  # a full pipe is tried again after this
 
-Answer = tuple[TaskId, int, Body, int, int, bool, int, int]
-"""One reply or a part of one: id, attempt, body, status, part, is final, wait_us, work_us."""
-
 _UP: Final = Phase.UP
-_RETURNED: Final = int(Status.RETURNED)
 
 
-class WorkerSession:
+class WorkerSession(HeldTasks):
     """The worker's state machine: each verb returns what its shell is to do, in order."""
 
     def __init__(
@@ -64,23 +50,16 @@ class WorkerSession:
         kept_max: int = KEPT_MAX,
         kept_bytes_max: int = KEPT_BYTES_MAX,
     ) -> None:
+        super().__init__(
+            Announcement(offers, heartbeat),
+            Throttle(capacity, is_on=adapt, bound_s=backlog_bound_s),
+            KeptReplies(kept_max, kept_bytes_max),
+        )
         self.link = Link(settings, random, self)
-        self.is_ready = False  # the broker took READY on this link
-        self.discarded = 0  # replies of the shell for tasks that are not held
         self._heartbeat = self.link.heartbeat
-        self._has_heartbeat = heartbeat
-        self._offers = {offer.name: offer for offer in offers}
-        self._throttle = Throttle(capacity, is_on=adapt, bound_s=backlog_bound_s)
-        self._held: dict[tuple[TaskId, int], None] = {}  # (id, attempt), oldest first
-        self._kept = KeptReplies(kept_max, kept_bytes_max)
-        self._flush_at_s = math.inf
-        self._unanswered = 0  # READYs on this link that no READYOK has answered
-        self._confirmed_capacity = -1  # what the last READYOK on this link said
-        self._ready_again_at_s = math.inf
-        self._go_at_s = math.inf
         self._is_leaving = False
         self._leave_until_s = math.inf
-        self._is_moving = False
+        self._redirect: Error | None = None  # 301, which is followed when nothing is held
 
     # --- verbs of every session -----------------------------------------------------------------------------------
 
@@ -99,9 +78,12 @@ class WorkerSession:
         elif type(message) is Cancel:
             self._heartbeat.heard_at_s = now
             self._cancel(message.id, out)
+        elif type(message) is Error and message.code == Code.MOVED and self.is_ready and self._holds_anything:
+            self._heartbeat.heard_at_s = now
+            self._moved(message, now)
         else:
             self.link.receive(message, now, out)
-            if type(message) is Error and message.code == Code.CONFIG_DIFFERS and self._unanswered:
+            if type(message) is Error and message.code == Code.CONFIG_DIFFERS and not self._announcement.is_answered:
                 self._say_ready(now, out)  # 426 answered READY instead of READYOK
         return out
 
@@ -112,8 +94,8 @@ class WorkerSession:
             self._leave_late(out)
         if self.link.phase is not _UP:
             return out
-        if now >= self._ready_again_at_s:
-            self._unanswered = 0  # whatever became of the former one
+        if now >= self._announcement.again_at_s:
+            self._announcement.give_up()
             self._say_ready(now, out)
         if self.is_ready and self._judge(now):
             self._say_ready(now, out)
@@ -138,8 +120,7 @@ class WorkerSession:
             if self.is_ready:
                 self._flush_at_s = now + STALL_S
         elif isinstance(message, messages.Ready):
-            self._unanswered = max(0, self._unanswered - 1)
-            self._ready_again_at_s = now + STALL_S
+            self._announcement.not_sent(again_at_s=now + STALL_S)
         else:
             self.link.send_failed(message, now)
         return out
@@ -149,7 +130,7 @@ class WorkerSession:
         if self.link.phase is not _UP:
             return deadline_s
         judge_at_s = self._throttle.next_s() if self.is_ready and not self._is_going else math.inf
-        return min(deadline_s, self._ready_again_at_s, self._flush_at_s, self._go_at_s, judge_at_s)
+        return min(deadline_s, self._announcement.again_at_s, self._flush_at_s, self._go_at_s, judge_at_s)
 
     def close(self, now: float) -> list[ParticipantEffect]:
         """Leave at once: DISCONNECT, and whatever is held is lost to this broker."""
@@ -159,57 +140,14 @@ class WorkerSession:
 
     # --- a worker's own verbs -------------------------------------------------------------------------------------
 
-    def reply(
-        self,
-        task_id: TaskId,
-        attempt: int,
-        body: Body,
-        *,
-        now: float,
-        status: int = Status.OK,
-        part: int = 0,
-        final: bool = True,
-        wait_us: int = UNKNOWN_US,
-        work_us: int = UNKNOWN_US,
-    ) -> list[ParticipantEffect]:
-        """Answer a held task: any number of parts, numbered from 0, and one final reply."""
-        out: Effects = []
-        answer = (task_id, attempt, body, status, part, final, wait_us, work_us)
-        return [*map(Transmit, self.reply_all((answer,), now, out)), *out]
-
-    def reply_all(self, answers: Iterable[Answer], now: float, out: Effects) -> list[TaskReply]:
-        """Answer held tasks. Returns what is to be sent now, in order; other effects go to `out`."""
-        all_held = self._held
-        may_send = self.is_ready and not self._kept
-        time_us = int((now + self._heartbeat.clock.wall_offset_s) * 1e6)
-        version = self.link.config_version
-        leaving: list[TaskReply] = []
-        for task_id, attempt, body, status, part, final, wait_us, work_us in answers:
-            held = (task_id, attempt)
-            if held not in all_held:
-                self.discarded += 1
-                continue
-            message = TaskReply(task_id, body, attempt, status, part, final, time_us, wait_us, work_us, version)
-            if may_send:
-                leaving.append(message)
-            else:
-                self._note_dropped(self._kept.add(message), out)
-            if final:
-                del all_held[held]
-        if self._is_going:
-            self._go_soon(now)
-        return leaving
-
     def offer(self, offer: ServiceOffer, now: float) -> list[ParticipantEffect]:
         """Serve one more service, or the same one on other terms."""
-        if offer.name not in self._offers and len(self._offers) >= limits.SERVICES_PER_WORKER_MAX:
-            raise UsageError(f"a worker offers at most {limits.SERVICES_PER_WORKER_MAX} services")
-        self._offers[offer.name] = offer
+        self._announcement.offer(offer)
         return self._changed(now)
 
     def withdraw(self, name: str, now: float) -> list[ParticipantEffect]:
         """Serve one service less. What is held of it is finished."""
-        if self._offers.pop(name, None) is None:
+        if self._announcement.offers.pop(name, None) is None:
             return []
         return self._changed(now)
 
@@ -228,18 +166,13 @@ class WorkerSession:
         out: Effects = []
         if self._is_leaving or self.link.phase is Phase.OVER:
             return out
-        self._is_leaving = True
+        self._is_leaving = self._is_going = True
         if self.link.phase is _UP:
             self._leave_until_s = now + leave_timeout_s
             self._say_ready(now, out)
         else:
             self._finish(out)
         return out
-
-    @property
-    def held_count(self) -> int:
-        """Tasks that were started and have no final reply."""
-        return len(self._held)
 
     @property
     def capacity(self) -> int:
@@ -249,11 +182,7 @@ class WorkerSession:
     # --- what the link tells --------------------------------------------------------------------------------------
 
     def link_services(self) -> list[str]:
-        return list(self._offers)
-
-    def link_in_flight(self) -> list[bytes]:
-        """What is held, and what has an answer that the broker does not know yet; as many as one frame can carry."""
-        return fit_to_list([*(task_id for task_id, _ in self._held), *self._kept.ids()])
+        return list(self._announcement.offers)
 
     def link_oldest_unanswered(self) -> int:
         return 0
@@ -266,47 +195,36 @@ class WorkerSession:
         if self._is_leaving:
             self._finish(out)
 
+    def link_in_vain(self, now: float, out: Effects) -> None:
+        return  # what is held is worked on meanwhile, and its replies are kept
+
     def link_over(self, error: Scale0Error, now: float, out: Effects) -> None:
         self._stop()
         self._leave_until_s = math.inf
 
     def link_may_move(self, now: float, out: Effects) -> bool:
         """A task may be under way even if none is held, so the move waits for READYOK, as leaving does."""
-        self._is_moving = True
+        self._is_going = True
         self._say_ready(now, out)
         return False
 
     # --- messages -------------------------------------------------------------------------------------------------
 
-    def receive_tasks(self, tasks: Iterable[Task], now: float, out: Effects) -> list[Task]:
-        """Take many tasks at once. Returns those to run, in place of `Run`; other effects go to `out`."""
-        self._heartbeat.heard_at_s = now
-        all_held, offers = self._held, self._offers
-        room = 0 if self._is_going else self._throttle.capacity
-        started: list[Task] = []
-        for task in tasks:
-            held = (task.id, task.attempt)
-            if held in all_held:
-                continue  # the same attempt again: it is being worked on, and its reply answers both
-            if len(all_held) >= room or task.service not in offers or task.remaining_ms <= 0:
-                time_us = self._heartbeat.clock.wall_us(now)
-                out.append(Transmit(TaskReply(task.id, (), task.attempt, _RETURNED, time_us=time_us)))
-            else:
-                all_held[held] = None
-                started.append(task)
-        return started
-
     def _ready_ok(self, message: ReadyOk, now: float, out: Effects) -> None:
         if self.link.phase is not _UP or not self.link.agree(message, now, out):
             return
-        self._unanswered = max(0, self._unanswered - 1)
-        if not self._unanswered:
-            self._ready_again_at_s = math.inf
-        self._confirmed_capacity = message.capacity
+        self._announcement.answered(message.capacity)
         self.is_ready = True
         out.append(Ready(message.refused))
         out.extend(Note(f"the broker refused {name}: {why}") for name, why in message.refused.items())
         self._flush(now, out)
+
+    def _moved(self, message: Error, now: float) -> None:
+        """Rule 29: 301 to READY, for all services are refused. Nothing is dispatched here any more; finish, then go."""
+        self._announcement.answered(0)
+        self._redirect = message
+        self._is_going = True
+        self._go_soon(now)
 
     def _cancel(self, task_id: bytes, out: Effects) -> None:
         out.extend(Abort(held, attempt, "cancelled") for held, attempt in self._held if held == task_id)
@@ -321,18 +239,8 @@ class WorkerSession:
         return out
 
     def _say_ready(self, now: float, out: Effects) -> None:
-        asked_s = self.link.settings.heartbeat_interval_s
-        ready = messages.Ready(
-            services=list(self._offers.values()),
-            capacity=self.capacity,
-            heartbeat=self._has_heartbeat,
-            heartbeat_interval_ms=round(asked_s * 1000) if asked_s > DEFAULT_INTERVAL_S else 0,
-            time_us=self._heartbeat.clock.wall_us(now),
-            config_version=self.link.config_version,
-            in_flight=self.link_in_flight(),
-        )
-        self._unanswered += 1
-        self._ready_again_at_s = now + self._heartbeat.interval_s
+        ready = self._announcement.say(self.link, self.capacity, self.link_in_flight(), now)
+        self._must_confirm = False
         out.append(Transmit(ready))
 
     def _judge(self, now: float) -> bool:
@@ -341,38 +249,16 @@ class WorkerSession:
             return False
         return self._throttle.judge(now, heartbeat.interval_s, heartbeat.clock.round_trip_s, not self._held)
 
-    # --- replies --------------------------------------------------------------------------------------------------
-
-    def _flush(self, now: float, out: Effects) -> None:
-        """Send what was kept, some at a time: thousands at once would only meet a full pipe."""
-        out.extend(Transmit(reply) for reply in self._kept.take(FLUSH_MAX))
-        self._flush_at_s = now if self._kept else math.inf
-        if self._is_going:
-            self._go_soon(now)
-
-    def _note_dropped(self, dropped: int, out: Effects) -> None:
-        if dropped:
-            out.append(Note(f"{dropped} of the oldest replies that could not be sent were dropped: too many are kept"))
-
     # --- leaving --------------------------------------------------------------------------------------------------
-
-    @property
-    def _is_going(self) -> bool:
-        return self._is_leaving or self._is_moving
-
-    def _go_soon(self, now: float) -> None:
-        """Rule 11: nothing is dispatched after READYOK. When all is answered, go.
-
-        At the next tick: by then the shell has said whether the last reply met a full pipe.
-        """
-        is_confirmed = self._confirmed_capacity == 0 and not self._unanswered
-        if is_confirmed and not self._held and not self._kept:
-            self._go_at_s = now
 
     def _go(self, now: float, out: Effects) -> None:
         self._go_at_s = math.inf
         if self._is_leaving:
-            self._finish(out)
+            self._finish(out)  # the shell makes sure that the last reply has arrived
+        elif self._must_confirm:
+            self._say_ready(now, out)
+        elif self._redirect is not None:
+            self.link.redirect(self._redirect, now, out)
         else:
             self.link.move(now, out)
 
@@ -390,7 +276,8 @@ class WorkerSession:
     def _stop(self) -> None:
         """Without a link nothing is sent, and nothing that was agreed holds."""
         self.is_ready = False
-        self._is_moving = False
-        self._unanswered = 0
-        self._confirmed_capacity = -1
-        self._flush_at_s = self._ready_again_at_s = self._go_at_s = math.inf
+        self._is_going = self._is_leaving
+        self._redirect = None
+        self._must_confirm = False
+        self._announcement.reset()
+        self._flush_at_s = self._go_at_s = math.inf

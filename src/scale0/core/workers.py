@@ -35,6 +35,7 @@ class Worker:
     is_paused: bool = False  # returned a task, or its pipe was full: gets nothing until it is heard
     is_listed: bool = False  # stands in the LRU queue of each of its services
     dispatched: int = 0
+    tier: int = 0  # a peer as a worker: how far it is (`afar`)
 
     @property
     def state(self) -> str:

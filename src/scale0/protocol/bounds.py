@@ -17,6 +17,7 @@ from scale0.protocol.messages import (
     Cancel,
     Config,
     ConfigAck,
+    ConfigChange,
     Connect,
     Error,
     NeedBroker,
@@ -48,6 +49,7 @@ def _check_connect(message: Connect) -> None:
     _services(message.services)
     _version(message.config_version)
     _ids(message.in_flight)
+    _bytes("home", message.home.encode(), 0, limits.IDENTITY_BYTES_MAX)
 
 
 def _check_ready(message: Ready) -> None:
@@ -95,6 +97,20 @@ def _check_error(message: Error) -> None:
 def _check_peerstatus(message: PeerStatus) -> None:
     _identity(message.identity)
     _version(message.config_version)
+    _between("epoch", message.epoch, 0, limits.EPOCH_MAX)
+    _between("heartbeat_interval_ms", message.heartbeat_interval_ms, 0, _INTERVAL_MS_MAX)
+    _count("services", message.services, limits.PEER_SERVICES_MAX)
+    for service in message.services:
+        check_service(service.name)
+        _between("credit", service.credit, 0, limits.CREDIT_MAX)
+        _between("workers", service.workers, 0, limits.CREDIT_MAX)
+        _between("queued", service.queued, 0, limits.CREDIT_MAX)
+        _between("max_attempts", service.max_attempts, 1, limits.ATTEMPTS_MAX)
+
+
+def _check_configchange(message: ConfigChange) -> None:
+    if message.base:
+        _version(message.base)
 
 
 _CHECKS: dict[type[Any], Callable[[Any], None]] = {
@@ -107,6 +123,7 @@ _CHECKS: dict[type[Any], Callable[[Any], None]] = {
     Cancel: _check_cancel,
     Error: _check_error,
     PeerStatus: _check_peerstatus,
+    ConfigChange: _check_configchange,
 }
 
 

@@ -25,6 +25,7 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, gc=False):
     role: Role
     is_req: bool = False
     majordomo: int = 0  # 0 native, 1 Majordomo 0.1, 2 Majordomo 0.2
+    asks_again: bool = True  # its settled outcomes are kept to answer resends; a peer keeps its own
 
     @property
     def is_native(self) -> bool:
@@ -38,13 +39,13 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 CLIENT = Dialect("client", b"SC0C01", Role.CLIENT)
 WORKER = Dialect("worker", b"SC0W01", Role.WORKER)
-PEER = Dialect("peer", b"SC0P01", Role.PEER)
+PEER = Dialect("peer", b"SC0P01", Role.PEER, asks_again=False)
 REQ_CLIENT = Dialect("req client", b"SC0C01", Role.CLIENT, is_req=True)
 REQ_WORKER = Dialect("req worker", b"SC0W01", Role.WORKER, is_req=True)
-MDP1_CLIENT = Dialect("majordomo 0.1 client", b"MDPC01", Role.CLIENT, majordomo=1)
-MDP1_WORKER = Dialect("majordomo 0.1 worker", b"MDPW01", Role.WORKER, majordomo=1)
-MDP2_CLIENT = Dialect("majordomo 0.2 client", b"MDPC02", Role.CLIENT, majordomo=2)
-MDP2_WORKER = Dialect("majordomo 0.2 worker", b"MDPW02", Role.WORKER, majordomo=2)
+MDP1_CLIENT = Dialect("majordomo 0.1 client", b"MDPC01", Role.CLIENT, majordomo=1, asks_again=False)
+MDP1_WORKER = Dialect("majordomo 0.1 worker", b"MDPW01", Role.WORKER, majordomo=1, asks_again=False)
+MDP2_CLIENT = Dialect("majordomo 0.2 client", b"MDPC02", Role.CLIENT, majordomo=2, asks_again=False)
+MDP2_WORKER = Dialect("majordomo 0.2 worker", b"MDPW02", Role.WORKER, majordomo=2, asks_again=False)
 
 DEALER_DIALECTS = {dialect.header: dialect for dialect in (CLIENT, WORKER, PEER)}
 REQ_DIALECTS = {dialect.header: dialect for dialect in (REQ_CLIENT, REQ_WORKER)}

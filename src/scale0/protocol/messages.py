@@ -159,6 +159,10 @@ class Connect(Rare):
     config_type: str = "JSON"
     config_version: bytes = NO_VERSION
     in_flight: list[bytes] = []
+    home: str = ""  # client, worker: the broker that it was first sent to, if it is another one than this
+    broker: dict[str, Any] = {}  # peer: its entry in the network's document, as it would like it to be
+    network: str = ""  # peer: the network that it belongs to; empty: it has no config yet
+    is_joining: bool = False  # peer: it asks to be entered into the document
 
 
 class Config(Rare):
@@ -171,10 +175,13 @@ class Config(Rare):
 
 
 class ConfigAck(Rare):
+    """The version is current. A publisher repeats it each interval, with its identity."""
+
     config_version: bytes
     epoch: int = 0
     heartbeat_interval_ms: int = 0
     liveness: int = 0
+    identity: str = ""
 
 
 class ServiceOffer(msgspec.Struct, omit_defaults=True):
@@ -228,6 +235,7 @@ class ForceNegotiate(Rare):
 
 class Disconnect(Rare):
     reason: str = ""
+    is_drained: bool = False  # peer: it holds nothing more; what it was sent and has not answered never started
 
 
 class ManagementReq(Rare):
@@ -257,29 +265,52 @@ class Error(Rare):
 # --- between peers ------------------------------------------------------------------------------------------------
 
 
+class PeerService(msgspec.Struct, omit_defaults=True):
+    """What a broker can do for its peer in one service: `credit` tasks at once, those in flight included."""
+
+    name: str
+    workers: int = 0
+    credit: int = 0
+    queued: int = 0
+    idempotent: bool = False
+    max_attempts: int = 1
+
+
 class PeerStatus(Rare):
+    """Alive, and how. `services` lists those that changed since the last one, or all if `is_full`."""
+
     identity: str
     state: str
     epoch: int
     config_version: bytes
-    credit: dict[str, int] = {}  # service → slots granted to the receiver
-    queued: dict[str, int] = {}
+    heartbeat_interval_ms: int = 0
+    workers: int = 0
+    clients: int = 0
+    is_full: bool = False
+    services: list[PeerService] = []
 
 
 class TableReq(Rare):
-    since: int = 0
+    """Asks for the heartbeat table."""
 
 
 class Table(Rare):
+    """The heartbeat table, whole or what changed in it: a row a worker, one that is gone has only its identity."""
+
     seq: int
-    rows: list[dict[str, Any]]
+    is_full: bool = False
+    rows: list[dict[str, Any]] = []
 
 
 class SnapshotReq(Rare):
+    """Asks for a state: `config`, the document with its history."""
+
     what: str
 
 
 class Snapshot(Rare):
+    """`config`: a list of config records, the newest last. `lost`: records that lost against a newer one."""
+
     what: str
     seq: int
     state: bytes
@@ -295,9 +326,13 @@ class StreamAck(Rare):
 
 
 class ConfigChange(Rare):
-    base: bytes
+    """A change of the document for the sequencer; MANAGEMENTREP or ERROR with the same `seq` answers it."""
+
+    seq: int
+    base: bytes  # the version that it was made from
     document: bytes
     author: str = ""
+    comment: str = ""
 
 
 Message = (

@@ -1,0 +1,165 @@
+"""Dialing: which broker makes the link of a pair, when it dials, and what it says first.
+
+The one whose identity sorts higher dials; the lower one does only if nobody has come for a while, as when the other
+cannot reach it. Addresses to join by are dialed as long as nobody is linked. Each dialed link has a route of its own,
+so that what comes late from an old one is not taken for the new one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from scale0.core import peers
+from scale0.core.effects import Dial, HangUp, Route, Send
+from scale0.core.network import Dialing, Peer
+from scale0.core.settings import entry_for
+from scale0.core.state import State
+from scale0.protocol.dialects import PEER
+from scale0.protocol.limits import IN_FLIGHT_IDS_MAX
+from scale0.protocol.messages import Connect, Error
+
+DIAL_S = 2.0  # how long an answer to CONNECT is waited for
+REDIAL_S = 0.1  # after a link broke; doubled with each failure, up to an interval
+
+
+def tick(state: State) -> None:
+    """Dial whom we should: who has no link, or whose connection broke."""
+    for peer in list(state.network.peers.values()):
+        if _wants_dial(peer) and state.now >= _dial_at_s(state, peer):
+            _dial(state, peer.dialing, held_of(state, peer))
+    for seed in _open_seeds(state):
+        _dial(state, seed, [])
+    for seed in _needless_seeds(state):
+        if state.now >= seed.until_s:
+            hang_up(state, seed, is_failure=False)
+
+
+def next_s(state: State) -> float:
+    """When `tick` has something to do at the latest."""
+    times = [seed.at_s if seed.route is None else seed.until_s for seed in _open_seeds(state)]
+    times += [seed.until_s for seed in _needless_seeds(state)]
+    times += [_dial_at_s(state, peer) for peer in state.network.peers.values() if _wants_dial(peer)]
+    return min(times, default=math.inf)
+
+
+def _open_seeds(state: State) -> list[Dialing]:
+    """Addresses that we were told to join by, as long as nobody is linked and no known peer has that address."""
+    network = state.network
+    if not network.seeds or any(network.linked()):
+        return []
+    known = {peer.dialing.endpoint for peer in network.peers.values()}
+    return [seed for endpoint, seed in network.seeds.items() if endpoint not in known]
+
+
+def _needless_seeds(state: State) -> list[Dialing]:
+    """Addresses to join by that are still dialed, though others have answered meanwhile."""
+    if not state.network.seeds:
+        return []
+    wanted = {seed.endpoint for seed in _open_seeds(state)}
+    return [seed for seed in state.network.seeds.values() if seed.route is not None and seed.endpoint not in wanted]
+
+
+def _wants_dial(peer: Peer) -> bool:
+    return not peer.is_linked or (peer.session is not None and peer.session.is_absent and peer.dialing.route is None)
+
+
+def _dial_at_s(state: State, peer: Peer) -> float:
+    """The higher identity dials; the lower one only if nobody has come for twice the time that silence may last."""
+    dialing = peer.dialing
+    if not dialing.endpoint:
+        return math.inf
+    if dialing.route is not None:
+        return dialing.until_s
+    settings = state.settings
+    if settings.identity > peer.identity:
+        return dialing.at_s
+    return max(dialing.at_s, peer.unlinked_s + 2 * settings.default_heartbeat_interval_s * settings.liveness)
+
+
+def _dial(state: State, dialing: Dialing, held: list[bytes]) -> None:
+    """Dial, or dial again if nobody answered in time."""
+    if dialing.route is not None:
+        if state.now < dialing.until_s:
+            return
+        hang_up(state, dialing, is_failure=True)
+    if state.now < dialing.at_s:
+        return
+    if any(other.route is not None and other.dialed == dialing.endpoint for other in state.network.dialings()):
+        # Two entries with one address: whoever answers there is told apart by its CONNECT, one at a time.
+        dialing.at_s = state.now + state.settings.default_heartbeat_interval_s
+        return
+    dialing.route = state.network.new_route()
+    dialing.dialed = dialing.endpoint
+    dialing.until_s = state.now + DIAL_S
+    state.effects.append(Dial(dialing.route, dialing.endpoint, dialing.public_key))
+    state.effects.append(Send(dialing.route, PEER, connect_message(state, held)))
+
+
+def hang_up(state: State, dialing: Dialing, *, is_failure: bool) -> None:
+    if dialing.route is not None:
+        state.effects.append(HangUp(dialing.route))
+        state.sessions.by_route.pop(dialing.route, None)
+        dialing.route = None
+    dialing.failures = dialing.failures + 1 if is_failure else 0
+    pause_s = REDIAL_S * float(1 << min(dialing.failures, 8))
+    dialing.at_s = state.now + min(pause_s, state.settings.default_heartbeat_interval_s)
+
+
+def broken(state: State, route: Route) -> None:
+    """The connection of a dialed link ended: nothing can be sent until it is dialed again."""
+    for seed in state.network.seeds.values():
+        if seed.route == route:
+            hang_up(state, seed, is_failure=True)
+    peer = state.network.by_route(route)
+    if peer is None or peer.dialing.route != route:
+        return
+    if peer.is_linked and peer.session is not None:
+        peers.set_absent(state, peer)
+    hang_up(state, peer.dialing, is_failure=not peer.is_linked)
+
+
+# --- what is said on it ---
+
+
+def connect_message(state: State, in_flight: list[bytes]) -> Connect:
+    return Connect(
+        identity=state.settings.identity,
+        nonce=state.network.nonce,
+        config_version=state.config.packed_version,
+        in_flight=in_flight,
+        broker=msgspec.to_builtins(entry_for(state.local)),
+        network=state.settings.network if state.config.version.number else "",
+        is_joining=state.network.is_joining,
+    )
+
+
+def held_of(state: State, peer: Peer) -> list[bytes]:
+    """What we hold of its tasks, outcomes that could not be sent included."""
+    held: dict[bytes, None] = {task_id: None for task_id in peer.held if task_id in state.ledger.entries}
+    if peer.session is not None:
+        held.update((message.id, None) for message in peer.session.undelivered)
+    return list(held)[:IN_FLIGHT_IDS_MAX]
+
+
+def negotiate_again(state: State, route: Route) -> None:
+    """The other side does not know this link, as after its restart: CONNECT on the same one."""
+    peer = state.network.by_route(route)
+    if peer is not None:
+        if peer.is_linked:  # what we sent meanwhile is not there: nothing more until it has said what it holds
+            peers.set_absent(state, peer)
+        if peer.dialing.route == route:
+            peer.dialing.until_s = state.now + DIAL_S
+        state.effects.append(Send(route, PEER, connect_message(state, held_of(state, peer))))
+
+
+def refused(state: State, route: Route, message: Error) -> None:
+    """Our CONNECT was refused. A fatal refusal is told to the operator; all are tried again, later and later."""
+    for dialing in state.network.dialings():
+        if dialing.route == route:
+            if message.fatal and not dialing.failures:
+                state.alarm(
+                    "link_refused", f"the broker at {dialing.endpoint} refuses us: {message.code} {message.text}"
+                )
+            hang_up(state, dialing, is_failure=True)

@@ -1,0 +1,127 @@
+"""What state a broker is in, and how it gets from one to another (rule 25).
+
+joining    until it has its config; TASK gets 503            active     serves
+draining   finishes what it holds, takes nothing new, and moves workers and clients to other brokers
+disabling  forwards what is queued or answers it 503, moves everybody away, and waits `grace` for what is in flight
+disabled   silent to all but an authorised enable; kept over restarts. Peers go on hearing that it is disabled
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from scale0.core import afar, connections, groups, routing
+from scale0.core.effects import Persist, Stopped
+from scale0.core.state import State
+from scale0.errors import ProtocolError
+from scale0.protocol.codes import Code
+from scale0.protocol.majordomo import MdpDisconnect
+from scale0.protocol.messages import Disconnect
+
+
+def step(state: State) -> None:
+    """Disabling and draining end when nothing is held, or when `grace` has passed."""
+    if state.mode == "disabling":
+        is_over = state.now - state.mode_since_s >= state.settings.grace_s
+        if is_over:
+            for entry in list(state.ledger.entries.values()):
+                text = "outcome unknown: the broker was disabled while it ran"
+                routing.settle_error(state, entry, Code.WORKER_LOST, text)
+        if not state.ledger.entries and (is_over or groups.has_moved_all(state)):
+            _fall_silent(state)
+    elif state.mode == "draining" and not state.ledger.entries and not state.is_stopped and _is_deserted(state):
+        state.is_stopped = True
+        state.effects.append(Stopped())
+
+
+def _is_deserted(state: State) -> bool:
+    """Whoever could go to another broker has gone, or was given the time for it."""
+    return groups.has_moved_all(state) or state.now - state.mode_since_s >= 2 * state.settings.grace_s
+
+
+def next_step_s(state: State) -> float:
+    """When `step` has something to do at the latest."""
+    if state.mode == "disabling":
+        return state.mode_since_s + state.settings.grace_s
+    if state.mode == "draining" and not state.is_stopped:
+        deserted_s = state.mode_since_s + 2 * state.settings.grace_s
+        return deserted_s if state.now < deserted_s else math.inf  # from then on the last outcome decides
+    return math.inf
+
+
+def disable(state: State) -> dict[str, Any]:
+    if state.mode in ("disabled", "disabling"):
+        return {"state": state.mode}
+    enter(state, "disabling")
+    for entry in [entry for entry in state.ledger.entries.values() if entry.is_queued]:
+        # Rule 25: disabling first forwards or refuses what is queued.
+        peer = afar.pick(state, entry)
+        if peer is not None:
+            afar.take_from_queue(state, entry)
+            afar.send(state, entry, peer)
+            continue
+        routing.settle_error(state, entry, Code.NOT_ACCEPTING, "the broker was disabled before the task was dispatched")
+    state.effects.append(Persist("disabled"))
+    step(state)
+    return {"state": state.mode}
+
+
+def enable(state: State) -> dict[str, Any]:
+    if state.mode == "active":
+        return {"state": "active"}
+    if not state.config.version.number or not state.config.entry.identity:
+        if not state.network.seeds:
+            text = "this broker is not listed in the network's config; list it, or start it with --join"
+            raise ProtocolError(Code.NOT_ALLOWED, text)
+        enter(state, "joining")
+        state.network.is_joining = True
+        state.effects.append(Persist("active"))
+        return {"state": "joining"}
+    enter(state, "active")
+    state.started_s = state.now  # everybody has to come back first: unknown services wait
+    state.has_settled = False
+    state.is_stopped = False
+    state.effects.append(Persist("active"))
+    for session in list(state.sessions.by_identity.values()):
+        if session.worker is not None:
+            routing.feed(state, session.worker)
+    return {"state": "active"}
+
+
+def drain(state: State) -> dict[str, Any]:
+    if state.mode in ("disabled", "disabling"):
+        raise ProtocolError(Code.NOT_ACCEPTING, f"the broker is {state.mode}; enable it first")
+    if state.mode != "draining":
+        enter(state, "draining")
+    step(state)
+    return {"state": state.mode, "queued": state.ledger.queued, "in_flight": state.ledger.in_flight}
+
+
+def say_goodbye(state: State) -> None:
+    """The process ends: everybody is told, so that nobody has to wait for silence."""
+    for session in state.sessions.by_identity.values():
+        if not session.dialect.is_req and not session.is_absent:
+            farewell = MdpDisconnect() if session.dialect.majordomo else Disconnect(reason="the broker stops")
+            if session.worker is not None or not session.dialect.majordomo:
+                state.post(session.route, session, farewell)
+    for peer in state.network.linked():
+        if peer.session is not None and not peer.session.is_absent:
+            is_drained = not any(task_id in state.ledger.entries for task_id in peer.held)
+            farewell = Disconnect(reason="the broker stops", is_drained=is_drained)
+            state.post(peer.session.route, peer.session, farewell)
+
+
+def _fall_silent(state: State) -> None:
+    """From now on nobody is known; who speaks after an enable is asked to negotiate."""
+    enter(state, "disabled")
+    for session in list(state.sessions.by_identity.values()):
+        connections.close(state, session, "the broker is disabled")
+
+
+def enter(state: State, mode: str) -> None:
+    state.mode = mode
+    state.mode_since_s = state.now
+    state.network.is_dirty = True  # peers hear it soon
+    if mode == "active":  # what peers granted meanwhile counts from now on
+        afar.feed_all(state)

@@ -1,0 +1,85 @@
+"""What peers say to one another, and who hears it; the peer dialect's table of commands.
+
+A peer need not be this implementation (rule 35): whoever says CONNECT and PEERSTATUS as the protocol's document tells
+is a peer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scale0.core import afar, config_service, connections, dialing, forwarding, heartbeat_table, peers
+from scale0.core.effects import Route
+from scale0.core.sessions import Session
+from scale0.core.state import State
+from scale0.protocol.codec import AnyMessage
+from scale0.protocol.codes import Code
+from scale0.protocol.dialects import PEER
+from scale0.protocol.messages import (
+    Cancel,
+    ConfigChange,
+    Connect,
+    Disconnect,
+    Error,
+    ForceNegotiate,
+    ManagementRep,
+    PeerStatus,
+    Snapshot,
+    SnapshotReq,
+    Table,
+    TableReq,
+    Task,
+    TaskReply,
+)
+
+
+def _told(state: State, session: Session, message: ManagementRep | Error) -> None:
+    if isinstance(message, Error) and message.id:
+        forwarding.error(state, session, message)
+    elif message.seq:
+        config_service.answered(state, message)
+    elif isinstance(message, Error) and message.fatal:
+        state.alarm("link_refused", f"broker {session.identity} refuses us: {message.code} {message.text}")
+
+
+def _leave(state: State, session: Session, message: Disconnect) -> None:
+    peer = state.network.of(session)
+    if message.is_drained:
+        afar.take_all_back(state, peer)
+    peers.unlink(state, peer, message.reason or "it left")
+
+
+SAYS: dict[type[Any], Callable[[State, Session, Any], None]] = {
+    Task: forwarding.task,
+    TaskReply: forwarding.reply,
+    Cancel: forwarding.cancel,
+    PeerStatus: peers.status,
+    ManagementRep: _told,
+    Error: _told,
+    Disconnect: _leave,
+    ConfigChange: lambda state, session, message: config_service.change(state, state.network.of(session), message),
+    SnapshotReq: lambda state, session, message: config_service.snapshot(state, state.network.of(session)),
+    Snapshot: lambda state, session, message: config_service.take_snapshot(state, state.network.of(session), message),
+    Table: heartbeat_table.take,
+    TableReq: heartbeat_table.tell_all,
+}
+"""What a linked peer may say; CONNECT may come at any time."""
+
+
+def receive_other(state: State, route: Route, message: AnyMessage, session: Session | None) -> None:
+    """CONNECT, and whatever comes without a link."""
+    if isinstance(message, Connect):
+        peers.connect(state, route, message)
+    elif isinstance(message, ForceNegotiate):
+        dialing.negotiate_again(state, route)
+    elif isinstance(message, Error) and session is None:
+        dialing.refused(state, route, message)
+    elif session is not None and (heard := SAYS.get(type(message))) is not None:
+        session.last_seen_s = state.now  # disabled: peers go on hearing of us, and get their tasks back (rule 25)
+        heard(state, session, message)
+    elif session is not None:
+        text = f"{type(message).__name__.upper()} is not expected from a peer"
+        state.post(route, session, Error(code=Code.UNEXPECTED, text=text))
+    elif not isinstance(message, Disconnect):
+        connections.stranger(state, route, PEER)

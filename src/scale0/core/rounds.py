@@ -1,0 +1,221 @@
+"""A link's way from broker to broker: which one is tried, for how long, and what follows (rules 26 and 27).
+
+A round begins at the preferred broker, with CONNECT. If that one is of no use, every other known broker is asked with
+NEEDBROKER for one to use, each once; the answer becomes the preferred broker. A round in vain is followed by a pause.
+A start-up that has gone on for `connect_timeout_s` and is in vain fails; whoever has been up once, or has
+`retry_forever`, goes on for ever with exponential backoff and full jitter, so that a broker's return is no storm.
+
+Where CHANGEBROKER pointed is tried first, even if the link broke before the move. `home` is the broker where this
+process was first up, and CONNECT names it at every other one, so that it can be sent back: after a loss or a drain it
+stays the same; after a move for balance, or back home, the new broker is home.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from scale0.core.backoff import Backoff
+from scale0.core.endpoints import Endpoints
+from scale0.core.heartbeat import Heartbeat
+from scale0.core.held_config import HeldConfig
+from scale0.core.link_settings import Effects, LinkSettings, LinkUser, Phase, Random
+from scale0.core.participant import Failed, Note, Open, Transmit
+from scale0.errors import Scale0Error, SessionRefused, Unreachable
+from scale0.protocol.codes import Code
+from scale0.protocol.messages import ChangeBroker, Connect, Error, Message, NeedBroker
+
+RESEND_S: Final = 1.0  # CONNECT is repeated: the first may have left on a connection that broke
+RETRY_S: Final = 0.1  # after a full pipe
+HOPS_MAX: Final = 4  # redirects without an interval of peace between them; more would be a loop
+ROUNDING_S: Final = 1e-6  # sums of the same times differ by less
+
+TRYING: Final = (Phase.CONNECTING, Phase.ASKING)
+_HOMING: Final = ("balance", "failback")  # how the reasons begin that make the new broker home
+
+
+class Rounds:
+    """The part of a link that finds a broker. Verbs append to `out` what is to be done."""
+
+    def __init__(self, settings: LinkSettings, random: Random, user: LinkUser) -> None:
+        self.settings = settings
+        self.phase = Phase.IDLE
+        self.endpoint = ""  # where the socket is connected to, or was last
+        self.error: Scale0Error | None = None  # why it is over, if not by its own will
+        self.home = ""  # the identity of the broker where this process was first up
+        self.heartbeat = Heartbeat(settings, random)
+        self.endpoints = Endpoints(settings.endpoints, settings.public_keys, settings.saved.endpoints)
+        self.held = HeldConfig(settings.saved, self.endpoints)
+        self._user = user
+        self._backoff = Backoff(random)
+        self._why = ""  # what went wrong in this attempt, while it is still waited for
+        self._has_been_up = False
+        self._started_s = 0.0
+        self._until_s = math.inf  # of this attempt, or of this pause
+        self._resend_at_s = math.inf
+        self._hops = 0
+        self._target: ChangeBroker | None = None  # while up: where to go when the user is ready
+        self._sought_until_s = math.inf  # while up: how long the answer to NEEDBROKER is waited for
+
+    # --- verbs ----------------------------------------------------------------------------------------------------
+
+    def failed(self, reason: str, now: float, out: Effects) -> None:
+        """The socket's monitor saw the connection refused, its handshake fail, or its end."""
+        if self.phase is Phase.UP or self.phase in TRYING:
+            self._attempt_failed(reason, now, out)
+
+    def send_failed(self, message: Message, now: float) -> None:
+        """The pipe was full. A heartbeat comes again by itself; the question that we wait for is asked again soon."""
+        if isinstance(message, Connect | NeedBroker) and self.phase in TRYING:
+            self._resend_at_s = now + RETRY_S
+
+    def lose(self, why: str, now: float, out: Effects) -> None:
+        """The broker is gone, or wants us no more: come back after a jittered pause, to the same one first."""
+        out.append(Note(f"lost the broker at {self.endpoint}: {why}; reconnecting"))
+        self._leave(now, out)
+        self._why = why
+        self._pause(now)
+
+    def trouble(self) -> str:
+        """Why no broker is there, for the outcome of a task that none has seen."""
+        if self._target is not None or self._sought_until_s < math.inf:
+            return f"{self.endpoint}: it is being left for another broker"
+        reasons = dict(self.endpoints.tried)
+        if self.endpoint:
+            reasons[self.endpoint] = self._why or reasons.get(self.endpoint) or "no answer"
+        return "; ".join(f"{endpoint}: {why}" for endpoint, why in reasons.items()) or "the client was not started"
+
+    # --- one attempt ----------------------------------------------------------------------------------------------
+
+    def _begin_round(self, now: float, out: Effects) -> None:
+        self.endpoints.tried.clear()
+        self._open(self.endpoints.preferred, Phase.CONNECTING, now, out)
+
+    def _open(self, endpoint: str, phase: Phase, now: float, out: Effects) -> None:
+        if self.phase is not Phase.OVER:
+            self.endpoint = endpoint
+            self.heartbeat.end()
+            out.append(Open(endpoint, self.endpoints.public_key(endpoint)))
+            self._speak(phase, now, out, is_first=True)
+
+    def _speak(self, phase: Phase, now: float, out: Effects, *, is_first: bool = False) -> None:
+        """Send CONNECT or NEEDBROKER on the open socket, for the first time in this attempt or once more."""
+        if self.phase is Phase.OVER:
+            return
+        self.phase = phase
+        if is_first:
+            self._why = ""
+            self._until_s = now + self.settings.connect_timeout_s
+        if phase is Phase.CONNECTING:
+            self._resend_at_s = now + RESEND_S
+            out.append(Transmit(self._connect_message()))
+        else:
+            self._resend_at_s = math.inf
+            out.append(Transmit(self._need_broker_message()))
+
+    def _connect_message(self) -> Connect:
+        settings, user = self.settings, self._user
+        return Connect(
+            identity=settings.identity,
+            nonce=settings.nonce,
+            services=user.link_services(),
+            config_type=settings.config_type,
+            config_version=self.held.version,
+            in_flight=user.link_in_flight(),
+            home="" if self.endpoints.identity_of(self.endpoint) == self.home else self.home,
+        )
+
+    def _need_broker_message(self) -> NeedBroker:
+        tried = list(self.endpoints.tried) if self.phase is not Phase.UP else [self.endpoint]
+        return NeedBroker(identity=self.settings.identity, services=self._user.link_services(), tried=tried)
+
+    def _tick_attempt(self, now: float, out: Effects) -> None:
+        if now >= self._until_s:
+            self._next(self._why or f"no answer within {self.settings.connect_timeout_s:.3g} s", now, out)
+        elif now >= self._resend_at_s:
+            self._speak(self.phase, now, out)
+
+    def _attempt_failed(self, why: str, now: float, out: Effects) -> None:
+        """On to the next broker. If there is only this one, its time is waited for: it may come up meanwhile."""
+        if self.phase is Phase.UP:
+            self.lose(why, now, out)
+        elif len(self.endpoints.known) > 1:
+            self._next(why, now, out)
+        else:
+            self._why = why
+
+    # --- and the next ---------------------------------------------------------------------------------------------
+
+    def _next(self, why: str, now: float, out: Effects) -> None:
+        """This broker is of no use in this round: ask the next one, or end the round."""
+        self._leave(now, out)
+        self.endpoints.tried[self.endpoint] = why
+        endpoint = self.endpoints.next_untried()
+        waited_s = now - self._started_s
+        left_s = self.settings.connect_timeout_s - waited_s
+        if endpoint is not None:
+            self._open(endpoint, Phase.ASKING, now, out)
+        elif self._has_been_up or self.settings.retry_forever:
+            self._pause(now)
+            self._user.link_in_vain(now, out)
+        elif left_s > ROUNDING_S:
+            self._pause(now, at_most_s=left_s)
+        else:
+            self._end(Unreachable(dict(self.endpoints.tried), waited_s), now, out)
+
+    def _go(self, target: ChangeBroker, now: float, out: Effects) -> None:
+        """Redirected: the answer becomes the preferred broker."""
+        self._leave(now, out)
+        self._hops += 1
+        if self._hops > HOPS_MAX:
+            self._next(f"more than {HOPS_MAX} redirects in a row", now, out)
+            return
+        endpoints = target.endpoints
+        self.endpoints.learn(endpoints, target.public_key, target.identity)
+        fresh = [endpoint for endpoint in endpoints if endpoint not in self.endpoints.tried]
+        if self.endpoint in fresh or not endpoints:  # the one that was asked takes us itself
+            self._speak(Phase.CONNECTING, now, out, is_first=True)
+        elif fresh:
+            self.endpoints.prefer(fresh[0])
+            self._open(fresh[0], Phase.CONNECTING, now, out)
+        else:
+            self._next("it names only brokers that were tried", now, out)
+
+    def _refused(self, message: Error, now: float, out: Effects) -> None:
+        """Credentials are refused for good. A clock or an identity in use may heal while others depend on us."""
+        may_heal = message.code in (Code.CLOCK_OFF, Code.IDENTITY_IN_USE)
+        left_s = self._started_s + self.settings.connect_timeout_s - now
+        if may_heal and (self._has_been_up or self.settings.retry_forever):
+            self.lose(f"{message.code} {message.text}", now, out)
+        elif message.code == Code.IDENTITY_IN_USE and left_s > ROUNDING_S:
+            # A predecessor that was killed counts as alive for one more interval: its successor waits that long.
+            self._pause(now, at_most_s=left_s)
+        else:
+            self._end(SessionRefused(self.endpoint, message.code, message.text), now, out)
+
+    def _leave(self, now: float, out: Effects) -> None:
+        """If the link was up, it no longer is, and a new round begins: where we were to move to, if anywhere."""
+        if self.phase is Phase.UP:
+            self.phase = Phase.PAUSED
+            self._sought_until_s = math.inf
+            self.held.leave()
+            self.endpoints.tried.clear()
+            target, self._target = self._target, None
+            if target is not None and target.endpoints:
+                self.endpoints.learn(target.endpoints, target.public_key, target.identity)
+                self.endpoints.prefer(target.endpoints[0])
+                if target.reason.startswith(_HOMING):
+                    self.home = target.identity
+            self._user.link_down(now, out)
+
+    def _pause(self, now: float, at_most_s: float = math.inf) -> None:
+        if self.phase is not Phase.OVER:
+            self._hops = 0
+            self.phase = Phase.PAUSED
+            self._until_s = now + min(self._backoff.pause_s(), at_most_s)
+
+    def _end(self, error: Scale0Error, now: float, out: Effects) -> None:
+        self.phase = Phase.OVER
+        self.error = error
+        self._user.link_over(error, now, out)
+        out.append(Failed(error))
