@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from scale0.errors import SettingsError
-from scale0.testing import TestBroker, broker
+from scale0.protocol.messages import TaskReply
+from scale0.testing import TestBroker, TestNetwork, broker, running_network
 from tests.integration.wire import RawClient, RawWorker
 
 BOTH = pytest.mark.parametrize("process", [False, True])
@@ -96,3 +97,42 @@ def test_fixture_is_there_without_an_import(scale0_broker: TestBroker) -> None:
 def test_importing_needs_neither_pytest_nor_zeromq() -> None:
     script = "import sys, scale0.testing; sys.exit(bool({'pytest', 'zmq', 'msgspec'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == 0
+
+
+@BOTH
+def test_brokers_of_a_network_have_found_one_another_when_the_block_begins(process: bool) -> None:
+    with running_network(3, group="eu", process=process, default_heartbeat_interval_s=0.2) as network:
+        assert len(set(network.endpoints)) == 3
+        for asked in network.brokers:
+            rows = asked.listing("network")["rows"]
+            assert {row["identity"] for row in rows} == {"broker-1", "broker-2", "broker-3"}
+            assert {row["group"] for row in rows} == {"eu"}
+        with RawWorker(network.endpoints[0]) as worker, RawClient(network.endpoints[1]) as client:
+            while not any("echo" in row["services"] for row in network.brokers[1].listing("network")["rows"]):
+                worker.beat()
+            task_id = client.submit("echo", b"over")
+            worker.reply(worker.take(), b"there")
+            assert client.hear_a(TaskReply).id == task_id
+
+
+@BOTH
+def test_killed_broker_of_a_network_comes_back_into_it(process: bool, tmp_path: Path) -> None:
+    settings = {"default_heartbeat_interval_s": 0.2, "process": process}
+    for state_dir in (None, tmp_path):
+        with running_network(2, state_dir=state_dir, **settings) as network:  # type: ignore[arg-type]
+            first, second = network.brokers
+            first.kill()
+            network.wait()  # for those that run
+            first.start()
+            network.wait()
+            assert first.listing("config")["rows"][0]["version"] == second.listing("config")["rows"][0]["version"]
+            assert (state_dir is None) or (tmp_path / "broker-1" / "config.json").exists()
+
+
+def test_network_that_does_not_come_together_says_who_is_missing() -> None:
+    with (
+        broker(identity="one") as one,
+        broker(identity="two") as two,
+        pytest.raises(RuntimeError, match="two is unknown"),
+    ):
+        TestNetwork([one, two]).wait(0.1)

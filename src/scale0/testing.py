@@ -1,12 +1,13 @@
-"""A broker for your own tests, on a free port of this machine.
+"""Brokers for your own tests, on free ports of this machine.
 
-    from scale0.testing import broker
+    from scale0.testing import broker, running_network
 
     with broker() as b, Client(b.endpoint) as client: ...
+    with running_network(3) as network, Client(network.endpoints) as client: ...
 
-By default it runs in a thread of the test's process, which is quick; `process=True` gives it a process of its own that
-can be killed like one. With pytest the fixture `scale0_broker` is there without an import. Keywords are the broker's
-settings: `broker(default_heartbeat_interval_s=0.2, service={"pay": {"idempotent": True}})`.
+By default they run in threads of the test's process, which is quick; `process=True` gives each a process of its own
+that can be killed like one. With pytest the fixture `scale0_broker` is there without an import. Keywords are the
+broker's settings: `broker(default_heartbeat_interval_s=0.2, service={"pay": {"idempotent": True}})`.
 
 Importing this module is cheap, for pytest does so at every start: ZeroMQ and the broker are loaded by the first start.
 """
@@ -14,28 +15,23 @@ Importing this module is cheap, for pytest does so at every start: ZeroMQ and th
 from __future__ import annotations
 
 import contextlib
-import subprocess
+import json
 import sys
-import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from scale0.core.settings import BrokerSettings
+    from scale0.protocol.network import Document
+    from scale0.transport.running import InProcess, InThread
     from scale0.transport.server import Server
 
-START_S: Final = 20.0  # the longest wait for a broker to begin, or to end
+START_S: Final = 20.0  # the longest wait for a broker's answer, or for brokers to find one another
+ASK_S: Final = 2.0  # the longest wait for one answer of a broker that may just be starting
+LOOK_S: Final = 0.02  # between two looks at a network that is not complete yet
 ANY_PORT: Final = "tcp://127.0.0.1:0"
-
-
-class _Runner(Protocol):
-    """A running broker, in a thread or a process."""
-
-    endpoints: list[str]
-
-    def stop(self) -> None: ...
-    def kill(self) -> None: ...
 
 
 class TestBroker:
@@ -44,13 +40,30 @@ class TestBroker:
     __test__ = False  # pytest: this is no test class
 
     def __init__(
-        self, settings: BrokerSettings, bind: str, backend: str | None, state_dir: Path | None, *, process: bool
+        self,
+        settings: BrokerSettings,
+        bind: str = ANY_PORT,
+        backend: str | None = None,
+        state_dir: Path | None = None,
+        *,
+        process: bool = False,
+        publish: str | None = None,
+        seeds: Sequence[str] = (),
+        document: Document | None = None,
     ) -> None:
         self.settings = settings
+        self.seeds = list(seeds)
+        """The brokers that it joins by when it starts."""
         self._addresses = [bind] if backend is None else [bind, backend]
+        self._publish = publish
+        self._document = document
         self._state_dir = state_dir
         self._is_process = process
-        self._runner: _Runner | None = None
+        self._runner: InThread | InProcess | None = None
+
+    @property
+    def identity(self) -> str:
+        return self.settings.identity
 
     @property
     def endpoint(self) -> str:
@@ -69,21 +82,34 @@ class TestBroker:
     @property
     def pid(self) -> int:
         """The broker's process, with `process=True`."""
-        assert isinstance(self._runner, _InProcess), "only a broker with a process of its own has a pid"
-        return self._runner.process.pid
+        process = getattr(self._runner, "process", None)
+        assert process is not None, "only a broker with a process of its own has a pid"
+        return int(process.pid)
 
     @property
     def server(self) -> Server:
         """The broker's insides, without `process=True`: for looking at, from its own thread only."""
-        assert isinstance(self._runner, _InThread), "only a broker in a thread can be looked into"
-        return self._runner.server
+        server: Server | None = getattr(self._runner, "server", None)
+        assert server is not None, "only a broker in a thread can be looked into"
+        return server
 
     def start(self) -> None:
         """Begin, on the same ports as before if it ran before."""
+        from scale0.transport.child import Order
+        from scale0.transport.running import InProcess, InThread
+
         assert self._runner is None, "it runs already"
-        kind = _InProcess if self._is_process else _InThread
-        self._runner = kind(self.settings, self._addresses, self._state_dir)
-        self._addresses = self._runner.endpoints
+        order = Order(
+            settings=self.settings,
+            bind=self._addresses[0],
+            backend=self._addresses[1] if len(self._addresses) > 1 else None,
+            publish=self._publish,
+            seeds=self.seeds,
+            document=self._document,
+            state_dir=str(self._state_dir) if self._state_dir else None,
+        )
+        self._runner = InProcess(order) if self._is_process else InThread(order)
+        self._addresses, self._publish = self._runner.endpoints, self._runner.publishes_at
 
     def stop(self) -> None:
         """End it cleanly: everybody is told. What is in flight gets no outcome from this broker."""
@@ -109,6 +135,20 @@ class TestBroker:
         """Run an operator's command (`list`, `disable`, `drain` …), without `process=True`."""
         return self.server.manage(command, arguments).result(START_S)
 
+    def listing(self, name: str) -> dict[str, Any]:
+        """What this broker answers as `scale0.NAME`. Raises `Scale0Error` if it does not, or another one did."""
+        from scale0 import Client
+        from scale0.errors import Scale0Error
+
+        if not self._is_process:
+            listed: dict[str, Any] = self.manage("list", what=name)
+            return listed
+        with Client(self.endpoint, timeout=ASK_S, connect_timeout=ASK_S) as client:
+            document: dict[str, Any] = json.loads(client.call(f"scale0.{name}", returns=bytes))
+        if document["broker"]["identity"] != self.identity:
+            raise Scale0Error(f"{self.identity} sent the asker to {document['broker']['identity']}")
+        return document
+
 
 @contextlib.contextmanager
 def broker(
@@ -117,13 +157,24 @@ def broker(
     bind: str = ANY_PORT,
     backend: str | None = None,
     state_dir: Path | None = None,
+    publish: str | None = None,
+    seeds: Sequence[str] = (),
+    document: Document | None = None,
     **settings: Any,
 ) -> Iterator[TestBroker]:
-    """A running broker that ends with the `with` block."""
-    from scale0.core.settings import BrokerSettings
-    from scale0.transport.settings_file import convert
+    """A running broker that ends with the `with` block. With `seeds` it joins the network of those brokers."""
+    from scale0.transport.settings_file import from_keywords
 
-    running = TestBroker(convert(settings, BrokerSettings), bind, backend, state_dir, process=process)
+    running = TestBroker(
+        from_keywords(settings),
+        bind,
+        backend,
+        state_dir,
+        process=process,
+        publish=publish,
+        seeds=seeds,
+        document=document,
+    )
     running.start()
     try:
         yield running
@@ -131,103 +182,82 @@ def broker(
         running.stop()
 
 
-class _InThread:
-    """A broker in a thread. It is strict: an unexpected exception ends it, and `stop` raises it."""
+class TestNetwork:
+    """Brokers that know one another. Each may be killed, stopped and started by itself."""
 
-    def __init__(self, settings: BrokerSettings, addresses: list[str], state_dir: Path | None) -> None:
-        from scale0.transport.logs import make_log
-        from scale0.transport.server import Server
+    __test__ = False
 
-        log = make_log(is_quiet=True)
-        self.server = Server(settings, addresses[0], *addresses[1:], log=log, state_dir=state_dir, strict=True)
-        self.endpoints = self.server.endpoints
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="scale0-broker", daemon=True)
-        self._thread.start()
+    def __init__(self, brokers: Sequence[TestBroker]) -> None:
+        self.brokers = list(brokers)
 
-    def stop(self) -> None:
-        self._end(self.server.stop)
+    @property
+    def endpoints(self) -> list[str]:
+        """Where clients and workers connect: any of these leads to all."""
+        return [broker.endpoint for broker in self.brokers]
 
-    def kill(self) -> None:
-        self._end(self.server.kill)
+    def wait(self, limit_s: float = START_S) -> None:
+        """Until all brokers that run are active, linked with one another, and have the same config."""
+        end_s = time.monotonic() + limit_s
+        while (missing := self._missing()) is not None:
+            if time.monotonic() >= end_s:
+                raise RuntimeError(f"the network was not complete within {limit_s:g} s: {missing}")
+            time.sleep(LOOK_S)
 
-    def _end(self, ask: Any) -> None:
-        ask()
-        self._thread.join(START_S)
-        if self._thread.is_alive():
-            raise RuntimeError(f"the broker's thread did not end within {START_S:g} s")
-        if self._failure is not None:
-            raise RuntimeError("the broker failed while it served") from self._failure
+    def _missing(self) -> str | None:
+        """What keeps it from being complete, if anything does."""
+        from scale0.errors import Scale0Error
 
-    def _run(self) -> None:
-        try:
-            self.server.run()
-        except BaseException as failure:
-            self._failure = failure
+        running = [broker for broker in self.brokers if broker.is_running]
+        versions = set()
+        for asked in running:
+            try:
+                rows = {row["identity"]: row for row in asked.listing("network")["rows"]}
+            except Scale0Error as error:
+                return f"{asked.identity}: {error}"
+            for other in running:
+                row = rows.get(other.identity)
+                if row is None or row["state"] != "active" or row["link"] not in ("self", "up"):
+                    known = f"{row['state']}, link {row['link']}" if row else "unknown"
+                    return f"{other.identity} is {known} to {asked.identity}"
+                versions.add(row["config_version"])
+        return None if len(versions) <= 1 else f"config versions differ: {', '.join(sorted(map(str, versions)))}"
 
 
-class _InProcess:
-    """A broker in a process of its own, which ends with this one, however this one ends."""
+@contextlib.contextmanager
+def running_network(
+    count: int = 2,
+    *,
+    group: str = "",
+    process: bool = False,
+    state_dir: Path | None = None,
+    **settings: Any,
+) -> Iterator[TestNetwork]:
+    """`count` running brokers of one group, the others joined by the first, complete when the block begins.
 
-    def __init__(self, settings: BrokerSettings, addresses: list[str], state_dir: Path | None) -> None:
-        import msgspec
+    They are named `broker-1`, `broker-2` …. With `state_dir` each keeps its state in a directory there. Who is started
+    again joins by the others.
+    """
+    from scale0.transport.settings_file import from_keywords
 
-        from scale0.transport.child import Order, Report
-
-        command = [sys.executable, "-m", "scale0.transport.child"]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        backend = addresses[1] if len(addresses) > 1 else None
-        order = Order(settings, addresses[0], backend, str(state_dir) if state_dir else None)
-        try:
-            assert self.process.stdin is not None
-            self.process.stdin.write(msgspec.json.encode(order) + b"\n")
-            self.process.stdin.flush()
-            report = msgspec.json.decode(self._first_line(), type=Report)
-        except BaseException:
-            self.kill()
-            raise
-        if report.error:
-            self.kill()
-            raise RuntimeError(f"the broker did not start: {report.error}")
-        self.endpoints = report.endpoints
-
-    def stop(self) -> None:
-        # The second signal ends what the first would wait for: stopping means now.
-        self.process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(0.2)
-        self.process.terminate()
-        self._reap()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self._reap()
-
-    def _reap(self) -> None:
-        try:
-            self.process.wait(START_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait(START_S)
-            raise RuntimeError(f"the broker's process did not end within {START_S:g} s") from None
-        finally:
-            for pipe in (self.process.stdin, self.process.stdout):
-                if pipe is not None:
-                    with contextlib.suppress(OSError):
-                        pipe.close()
-
-    def _first_line(self) -> bytes:
-        """Its report; a timer ends the wait if none comes."""
-        assert self.process.stdout is not None
-        timer = threading.Timer(START_S, self.process.kill)
-        timer.start()
-        try:
-            line = self.process.stdout.readline()
-        finally:
-            timer.cancel()
-        if not line:
-            raise RuntimeError(f"the broker's process ended before it was ready (exit code {self.process.wait()})")
-        return line
+    brokers: list[TestBroker] = []
+    with contextlib.ExitStack() as ends:
+        for number in range(1, count + 1):
+            identity = f"broker-{number}"
+            made = TestBroker(
+                from_keywords({**settings, "identity": identity, "group": group}),
+                state_dir=state_dir / identity if state_dir is not None else None,
+                process=process,
+                publish=ANY_PORT,
+                seeds=[brokers[0].endpoint] if brokers else [],
+            )
+            made.start()
+            ends.callback(made.stop)
+            brokers.append(made)
+        for made in brokers:
+            made.seeds = [other.endpoint for other in brokers if other is not made]
+        network = TestNetwork(brokers)
+        network.wait()
+        yield network
 
 
 if "pytest" in sys.modules:  # pytest loads this module as its plugin; nobody else needs the fixture

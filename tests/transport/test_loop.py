@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -285,6 +286,38 @@ def test_call_from_another_thread_ends_the_wait_and_its_effects_are_carried_out(
     bench.turn_until(lambda: bench.told)
     thread.join()
     assert bench.told == [Alarm("asked", "from outside")]
+
+
+def test_watched_descriptor_that_turns_readable_is_heeded_and_its_effects_are_carried_out(bench: Bench) -> None:
+    reader, writer = socket.socketpair()
+
+    def act() -> list[Effect]:
+        return [Alarm("came", reader.recv(100).decode())]
+
+    bench.loop.watch(reader.fileno(), act)
+    bench.loop.turn(0)
+    assert bench.told == []
+    for text in ("once", "again"):
+        writer.send(text.encode())
+        bench.turn_until(lambda: bench.told)
+        assert bench.told == [Alarm("came", text)]
+        bench.told.clear()
+    reader.close()
+    writer.close()
+
+
+def test_port_that_is_added_later_is_served_like_the_others(bench: Bench) -> None:
+    nowhere = Send(Route(b"\x07nobody"), dialects.CLIENT, Ping(time_us=1))
+    bench.core.at_tick = [nowhere]
+    bench.now += 1.0
+    bench.loop.turn(0)
+    assert bench.core.failed == [(nowhere, "unroutable")], "its socket is not open yet"
+    bench.ports.append(open_port(bench.context, "tcp://127.0.0.1:0", 7))
+    bench.loop.add_port(bench.ports[-1])
+    dealer = bench.dealer(port=1)
+    dealer.send_multipart(PING)
+    assert bench.hear(dealer) == PING
+    assert bench.core.received[-1][0][0] == 7
 
 
 def test_calls_that_wait_are_limited(bench: Bench) -> None:

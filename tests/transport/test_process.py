@@ -15,10 +15,10 @@ SCRIPT = textwrap.dedent("""
     import sys
     from pathlib import Path
     from scale0.transport.process import run_broker
-    from scale0.transport.settings_file import load
+    from scale0.transport.settings_file import load, settings_of
     path = Path(sys.argv[1])
-    def ready(endpoints): print(*endpoints, flush=True)
-    run_broker(load(path), "tcp://127.0.0.1:0", reread=lambda: load(path), ready=ready)
+    def ready(server): print(*server.endpoints, flush=True)
+    run_broker(settings_of(load(path)), "tcp://127.0.0.1:0", reread=lambda: load(path).document, ready=ready)
 """)
 
 

@@ -9,6 +9,7 @@ import pytest
 from scale0.core.settings import BrokerSettings
 from scale0.errors import PortTaken, ProtocolError, SettingsError
 from scale0.protocol.messages import ConfigAck, Connect, Disconnect, Error, TaskReply
+from scale0.protocol.network import Document
 from scale0.transport.logs import make_log
 from scale0.transport.server import Server
 from tests.integration.wire import LIMIT_S, RawClient, RawWorker
@@ -19,10 +20,10 @@ ANY = "tcp://127.0.0.1:0"
 class Running:
     """A server in a thread."""
 
-    def __init__(self, settings: BrokerSettings | None = None, **options: object) -> None:
+    def __init__(self, settings: BrokerSettings | None = None, bind: str = ANY, **options: object) -> None:
         self.lines = io.StringIO()
         log = make_log(to=self.lines)
-        self.server = Server(settings or BrokerSettings(), ANY, log=log, strict=True, **options)  # type: ignore[arg-type]
+        self.server = Server(settings or BrokerSettings(), bind, log=log, strict=True, **options)  # type: ignore[arg-type]
         self.endpoint = self.server.endpoints[0]
         self.thread = threading.Thread(target=self.server.run, daemon=True)
         self.thread.start()
@@ -107,12 +108,13 @@ def test_unknown_command_is_raised_to_who_asked() -> None:
 
 
 def test_settings_read_again_reach_new_sessions_and_bad_ones_change_nothing() -> None:
-    answers: list[BrokerSettings | SettingsError] = [
+    answers: list[Document | SettingsError] = [
         SettingsError("broker.toml, line 1: unknown key x"),
-        BrokerSettings(identity="other", liveness=7),
+        Document(liveness=-1),
+        Document(liveness=7),
     ]
 
-    def reread() -> BrokerSettings:
+    def reread() -> Document:
         answer = answers.pop(0)
         if isinstance(answer, SettingsError):
             raise answer
@@ -123,6 +125,9 @@ def test_settings_read_again_reach_new_sessions_and_bad_ones_change_nothing() ->
         running.server.reload()
         assert running.server.manage("list").result(LIMIT_S)["broker"]["config_version"] == before
         assert "settings not changed: broker.toml, line 1" in running.lines.getvalue()
+        running.server.reload()
+        assert running.server.manage("list").result(LIMIT_S)["broker"]["config_version"] == before
+        assert "settings not changed: config: liveness" in running.lines.getvalue()
         running.server.manage("reload_config").result(LIMIT_S)
         running.server.manage("list").result(LIMIT_S)  # the reload waits for its turn behind the command
         broker = running.server.manage("list").result(LIMIT_S)["broker"]
@@ -155,3 +160,13 @@ def test_clients_and_workers_may_be_parted() -> None:
 def test_taken_port_leaves_nothing_behind() -> None:
     with Running() as running, pytest.raises(PortTaken):
         Server(BrokerSettings(), ANY, running.endpoint, log=make_log(is_quiet=True))
+
+
+def test_publisher_has_the_same_free_port_after_a_restart(tmp_path: Path) -> None:
+    with Running(publish=ANY, state_dir=tmp_path) as running:
+        running.server.manage("list").result(LIMIT_S)  # its config is kept by then
+        first = running.server.publishes_at
+    with Running(publish=ANY, state_dir=tmp_path) as again:
+        assert again.server.publishes_at == first
+        with Running(publish=ANY, state_dir=tmp_path / "other") as elsewhere:
+            assert elsewhere.server.publishes_at != first

@@ -2,21 +2,27 @@
 
 Without any, the environment's `SCALE0_BROKER` is taken, where commas part several, and then the usual local one; so the
 same program runs on a laptop and in a network. What is not an address is refused before anything is connected.
+
+And where a broker itself is, as it tells others: what it bound, if that names a particular machine, else the host by
+which it is advertised.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from scale0.errors import UsageError
+from scale0.protocol.limits import IDENTITY_BYTES_MAX
 
 DEFAULT_ADDRESS: Final = "tcp://127.0.0.1:5555"
 ADDRESS_VARIABLE: Final = "SCALE0_BROKER"
 
 _ADDRESS: Final = re.compile(r"tcp://[^\s/]+:\d{1,5}|ipc://\S+")
+_EVERY_HOST: Final = ("tcp://0.0.0.0:", "tcp://[::]:")
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def read_addresses(addresses: Iterable[str | Iterable[str]]) -> list[str]:
@@ -31,3 +37,17 @@ def read_addresses(addresses: Iterable[str | Iterable[str]]) -> list[str]:
         if not (isinstance(address, str) and _ADDRESS.fullmatch(address)):
             raise UsageError(f"{address!r} is not an address such as {DEFAULT_ADDRESS}")
     return found
+
+
+def told_address(bound: str, advertised: Sequence[str] = ()) -> str:
+    """Where others reach what this process bound at `bound`; empty if nobody could know."""
+    if not bound.startswith(_EVERY_HOST):
+        return bound
+    hosts = [address.rpartition(":")[0] for address in advertised if address.startswith("tcp://")]
+    return f"{hosts[0]}:{bound.rpartition(':')[2]}" if hosts else ""
+
+
+def default_identity(endpoint: str, host: str) -> str:
+    """The name of a broker that was given none: its machine's, and its port's number or its file's name."""
+    place = _UNFIT.sub("-", re.split("[:/]", endpoint)[-1])[-IDENTITY_BYTES_MAX // 2 :]
+    return f"{_UNFIT.sub('-', host)[: IDENTITY_BYTES_MAX - len(place) - 1]}-{place}"

@@ -17,6 +17,7 @@ import msgspec
 
 from scale0.core.settings import BrokerSettings
 from scale0.errors import Scale0Error
+from scale0.protocol.network import Document
 from scale0.transport.process import run_broker
 
 
@@ -26,6 +27,9 @@ class Order(msgspec.Struct):
     settings: BrokerSettings
     bind: str
     backend: str | None = None
+    publish: str | None = None
+    seeds: list[str] = []
+    document: Document | None = None
     state_dir: str | None = None
 
 
@@ -33,6 +37,7 @@ class Report(msgspec.Struct):
     """What the child says: the endpoints that it bound, or why it could not."""
 
     endpoints: list[str] = []
+    publishes_at: str | None = None
     error: str = ""
 
 
@@ -44,8 +49,11 @@ def main() -> int:
             order.settings,
             order.bind,
             order.backend,
+            publish=order.publish,
+            seeds=order.seeds,
+            document=order.document,
             state_dir=Path(order.state_dir) if order.state_dir else None,
-            ready=lambda endpoints: _say(Report(endpoints)),
+            ready=lambda server: _say(Report(server.endpoints, server.publishes_at)),
             is_quiet=True,
         )
     except Scale0Error as error:

@@ -16,6 +16,7 @@ import math
 import socket as sockets
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -83,8 +84,8 @@ class Loop:
         self.core = core
         self.counters = Counters()
         self.is_stopped = False
-        self._ports: dict[Any, Port] = {port.socket: port for port in ports}
-        self._senders = [port.send for port in ports]
+        self._ports: dict[Any, Port] = {}
+        self._senders: list[Callable[..., Any]] = [_no_socket] * 256  # by a route's first byte
         self._on_effect, self._on_tick, self._on_bug = on_effect, on_tick, on_bug
         self._monotonic, self._wall = clock.monotonic, clock.wall
         self._strict = strict
@@ -93,8 +94,11 @@ class Loop:
         self._wake_up, self._woken = sockets.socketpair()
         self._wake_up.setblocking(False)
         self._woken.setblocking(False)
-        self._poll_set: list[tuple[Any, int]] = [(socket, int(zmq.POLLIN)) for socket in self._ports]
-        self._poll_set.append((self._woken.fileno(), int(zmq.POLLIN)))
+        self._poll_set: list[tuple[Any, int]] = []
+        self._watchers: dict[int, Callable[[], None]] = {self._woken.fileno(): self._run_calls}
+        self._poll_set.append((self._woken.fileno(), POLLIN))
+        for port in ports:
+            self.add_port(port)
         self._next_tick_s = -math.inf
         self._look_at_s = -math.inf  # when the core is asked again for its next deadline
 
@@ -129,6 +133,21 @@ class Loop:
         while not self.is_stopped:
             self.turn()
 
+    def add_port(self, port: Port) -> None:
+        """From now on messages come and go through `port`, too."""
+        self._ports[port.socket] = port
+        self._senders[port.index] = port.send
+        self._poll_set.append((port.socket, POLLIN))
+
+    def watch(self, file: int, act: Callable[[], list[Effect]]) -> None:
+        """Call `act` when `file` turns readable, and carry out what it returns.
+
+        A descriptor costs the wait an eighth of what a socket of ZeroMQ costs it. That of a socket (`zmq.FD`) turns
+        readable when something new has come, so `act` takes all there is, or arranges to be called again.
+        """
+        self._watchers[file] = partial(self._heed, act)
+        self._poll_set.append((file, POLLIN))
+
     def close(self) -> None:
         """Give back the wake-up pair; the ports belong to whoever opened them."""
         self._wake_up.close()
@@ -157,7 +176,7 @@ class Loop:
             if port is not None:
                 self._drain(port)
             else:
-                self._run_calls()
+                self._watchers[ready]()
                 self._look_at_s = now
 
     def _drain(self, port: Port) -> None:
@@ -260,17 +279,20 @@ class Loop:
         except Exception:
             self._bug(type(effect).__name__)
 
+    def _heed(self, act: Callable[[], list[Effect]]) -> None:
+        """Something rare came: a call, or what a watched descriptor brings."""
+        try:
+            effects = act()
+        except Exception:
+            effects = self._bug("a call")
+        self._carry_out(effects, self._monotonic())
+
     def _run_calls(self) -> None:
         with contextlib.suppress(BlockingIOError):
             while self._woken.recv(4096):
                 pass
         for _ in range(len(self._calls)):
-            action = self._calls.popleft()
-            try:
-                effects = action()
-            except Exception:
-                effects = self._bug("a call")
-            self._carry_out(effects, self._monotonic())
+            self._heed(self._calls.popleft())
 
     def _malformed(self, route: Route, frames: Sequence[bytes], error: ProtocolError, now: float) -> list[Effect]:
         self.counters.malformed += 1
@@ -330,3 +352,8 @@ def _read_on(receive: Callable[..., Any], begun: Sequence[bytes]) -> list[bytes]
     if size > limits.MESSAGE_BYTES_MAX:
         raise ProtocolError(Code.TOO_LARGE, f"{size:,} bytes; at most {limits.MESSAGE_BYTES_MAX:,} are allowed")
     return frames
+
+
+def _no_socket(*_: Any) -> Any:
+    """The sender of routes whose socket is not open: nobody can be reached there."""
+    raise zmq.ZMQError(errno.EHOSTUNREACH)

@@ -8,6 +8,7 @@ flood is bounded by what arrives within a second. Lines in the log are limited, 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -55,6 +56,41 @@ class ConnectionCounters(msgspec.Struct):
         return self.accepted - self.disconnected
 
 
+class Events:
+    """What ZeroMQ tells of one socket's connections, from now on."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], socket: zmq.Socket[bytes], watched: int) -> None:
+        self._watched = socket
+        address = f"inproc://scale0.monitor.{id(self):x}"
+        socket.monitor(address, watched)
+        self._pipe = context.socket(zmq.PAIR)
+        self._pipe.set(zmq.RCVHWM, 0)
+        self._pipe.connect(address)
+        # Ask once while nothing can have come: only a reader that has found its pipe empty is signalled.
+        self._pipe.get(zmq.EVENTS)
+
+    @property
+    def file(self) -> int:
+        """Turns readable when `read` has something to say that it had not before."""
+        return int(self._pipe.get(zmq.FD))
+
+    def read(self) -> Iterator[tuple[int, str]]:
+        """Events and their endpoints, in order, until there are no more."""
+        receive: Any = self._pipe.recv
+        while True:
+            try:
+                event, _ = _EVENT.unpack(receive(NOBLOCK))
+                where = receive(NOBLOCK).decode(errors="replace")
+            except zmq.Again:
+                return
+            yield event, where
+
+    def close(self) -> None:
+        if not self._watched.closed:
+            self._watched.disable_monitor()
+        self._pipe.close(linger=0)
+
+
 class Monitor:
     """Watches one port."""
 
@@ -64,22 +100,12 @@ class Monitor:
         self.counters = ConnectionCounters()
         self._port = port
         self._log = log
-        address = f"inproc://scale0.monitor.{port.index}.{id(self):x}"
-        port.socket.monitor(address, _WATCHED)
-        self._events = context.socket(zmq.PAIR)
-        self._events.set(zmq.RCVHWM, 0)
-        self._events.connect(address)
+        self._events = Events(context, port.socket, _WATCHED)
 
     def drain(self) -> None:
         """Count what has happened since the last call, and log what an operator may want to know."""
         failures: dict[int, int] = {}
-        receive: Any = self._events.recv
-        while True:
-            try:
-                event, _ = _EVENT.unpack(receive(NOBLOCK))
-                where = receive(NOBLOCK).decode(errors="replace")
-            except zmq.Again:
-                break
+        for event, where in self._events.read():
             self._count(event)
             if event in _FAILURES:
                 failures[event] = failures.get(event, 0) + 1
@@ -92,9 +118,7 @@ class Monitor:
                 self._log.warning(_FAILURES[event], endpoint=self._port.endpoint, more=times - LINES_MAX)
 
     def close(self) -> None:
-        if not self._port.socket.closed:
-            self._port.socket.disable_monitor()
-        self._events.close(linger=0)
+        self._events.close()
 
     def _count(self, event: int) -> None:
         counters = self.counters

@@ -3,24 +3,26 @@
     SIGTERM, SIGINT   drain, with a limit, and stop; the second one stops at once
     SIGHUP            read the settings file again
 
-It prints nothing on stdout: whoever starts it is told by `ready` when the ports are bound.
+It prints nothing on stdout: whoever starts it is told by `ready` when the ports are bound, with the server, which knows
+its name and its real ports.
 """
 
 from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
 from structlog.typing import FilteringBoundLogger
 
 from scale0.core.settings import BrokerSettings
+from scale0.protocol.network import Document
 from scale0.transport.logs import make_log
 from scale0.transport.server import DRAIN_S, Server
 
-Ready = Callable[[list[str]], None]
+Ready = Callable[[Server], None]
 
 
 def run_broker(
@@ -28,8 +30,12 @@ def run_broker(
     bind: str,
     backend: str | None = None,
     *,
+    peer: str | None = None,
+    publish: str | None = None,
+    seeds: Sequence[str] = (),
+    document: Document | None = None,
     state_dir: Path | None = None,
-    reread: Callable[[], BrokerSettings] | None = None,
+    reread: Callable[[], Document] | None = None,
     ready: Ready | None = None,
     drain_s: float = DRAIN_S,
     is_log_json: bool = False,
@@ -38,15 +44,26 @@ def run_broker(
 ) -> None:
     """Run a broker until it is told to stop. Must be called in the main thread, which alone gets signals.
 
-    `ready` is called with the bound endpoints, real ports in them. `reread` gives the settings anew, for SIGHUP and
-    `reload_config`. Raises `PortTaken`, and `SettingsError` if what it kept cannot be read.
+    `reread` gives the document anew, for SIGHUP and `reload_config`; `Server` tells of the others. Raises `PortTaken`,
+    and `SettingsError` if what it kept cannot be read.
     """
     log = make_log(is_json=is_log_json, is_verbose=is_verbose, is_quiet=is_quiet)
     _allow_open_files(log)
-    server = Server(settings, bind, backend, log=log, state_dir=state_dir, reread=reread)
+    server = Server(
+        settings,
+        bind,
+        backend,
+        log=log,
+        peer=peer,
+        publish=publish,
+        seeds=seeds,
+        document=document,
+        state_dir=state_dir,
+        reread=reread,
+    )
     with _signals_to(server, drain_s):
         if ready is not None:
-            ready(server.endpoints)
+            ready(server)
         server.run()
 
 

@@ -6,8 +6,11 @@ It knows nothing of signals or the command line, so that it runs as a process (`
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+import os
+import socket
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final
@@ -16,10 +19,20 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from scale0.core.broker import Broker
-from scale0.core.effects import Alarm, Effect, Persist, Reload, Stopped
+from scale0.core.config_service import Later
+from scale0.core.effects import Answered, Effect, Reload, Stopped
 from scale0.core.settings import BrokerSettings
-from scale0.errors import SettingsError
+from scale0.errors import PortTaken, ProtocolError, SettingsError
+from scale0.protocol import documents
+from scale0.protocol.codes import Code
+from scale0.protocol.limits import NONCE_BYTES
+from scale0.protocol.messages import Error
+from scale0.protocol.network import ConfigRecord, Document
+from scale0.transport.addresses import default_identity, told_address
+from scale0.transport.announcements import Publisher
 from scale0.transport.clock import SYSTEM_CLOCK, Clock
+from scale0.transport.config_file import ConfigFile
+from scale0.transport.errands import Errands
 from scale0.transport.loop import Loop
 from scale0.transport.monitor import Monitor
 from scale0.transport.sockets import LINGER_MS, Port, make_context, open_port
@@ -29,7 +42,12 @@ DRAIN_S: Final = 30.0
 
 
 class Server:
-    """A bound broker. `endpoints` names the real ports, also where 0 was asked for."""
+    """A bound broker. `endpoints` and `publishes_at` name the real ports, also where 0 was asked for.
+
+    `seeds` are the addresses of brokers to join by. `document` is what the operator wrote, for a broker that has kept
+    no config; `reread` gives it anew. `publish` is where its config's version is published, `peer` a port for other
+    brokers alone.
+    """
 
     def __init__(
         self,
@@ -38,22 +56,34 @@ class Server:
         backend: str | None = None,
         *,
         log: FilteringBoundLogger,
+        peer: str | None = None,
+        publish: str | None = None,
+        seeds: Sequence[str] = (),
+        document: Document | None = None,
         state_dir: Path | None = None,
-        reread: Callable[[], BrokerSettings] | None = None,
+        reread: Callable[[], Document] | None = None,
         clock: Clock = SYSTEM_CLOCK,
         strict: bool = False,
     ) -> None:
-        self._log = log.bind(broker=settings.identity)
         self._reread = reread
         self._monotonic = clock.monotonic
-        self._state_file = StateFile(state_dir)
+        self._stop_by_s = math.inf
+        self._is_draining = False
+        self._linger_ms = LINGER_MS
+        self._waiting: dict[int, Future[Any]] = {}  # for the sequencer's word; the core limits and ends the wait
+        self._state_file, self._config_file = StateFile(state_dir), ConfigFile(state_dir)
         self._context = make_context()
-        self._ports = self._open(bind, backend)
-        self.endpoints = [port.endpoint for port in self._ports]
-        kept = self._state_file.kept
-        self.broker = Broker(
-            self._complete(settings), now=clock.monotonic(), wall_s=clock.wall(), epoch=kept.epoch, state=kept.state
-        )
+        self._ports: list[Port] = []
+        self._publisher: Publisher | None = None
+        try:
+            self._open(_apart(bind, backend, peer), publish, settings.identity)
+            settings = self._complete(settings, len(_apart(bind, backend)), is_joining=bool(seeds))
+            self.broker = self._make_broker(settings, list(seeds), document, clock)
+        except BaseException:
+            self._context.destroy(linger=0)
+            raise
+        self.identity = settings.identity
+        self._log = log.bind(broker=self.identity)
         self.loop = Loop(
             self.broker,
             self._ports,
@@ -63,16 +93,23 @@ class Server:
             clock=clock,
             strict=strict,
         )
+        self._errands = Errands(
+            self._context,
+            self.broker,
+            self.loop,
+            state_file=self._state_file,
+            config_file=self._config_file,
+            publisher=self._publisher,
+            log=self._log,
+            clock=clock,
+        )
         self.monitors = [Monitor(self._context, port, self._log) for port in self._ports]
-        self._stop_by_s = math.inf
-        self._is_draining = False
-        self._linger_ms = LINGER_MS
 
     # --- the serving thread ---------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Serve until stopped or drained, then close everything."""
-        self._log.info("ready", endpoints=self.endpoints, state=self._state_file.kept.state)
+        self._log.info("ready", endpoints=self.endpoints, state=self.broker.state.mode)
         try:
             self.loop.run()
         finally:
@@ -83,10 +120,13 @@ class Server:
         for monitor in self.monitors:
             monitor.drain()
             monitor.close()
+        self._errands.close(self._linger_ms)
         for port in self._ports:
             port.close(self._linger_ms)
         self.loop.close()
         self._context.term()
+        for asked in self._waiting.values():
+            asked.set_exception(ProtocolError(Code.NOT_ACCEPTING, "the broker stopped before the sequencer answered"))
         self._log.info("stopped", **msgspec.structs.asdict(self.loop.counters))
 
     # --- from any thread, and from signal handlers ----------------------------------------------------------------
@@ -107,11 +147,14 @@ class Server:
         self.loop.stop()
 
     def reload(self) -> None:
-        """Read the settings again. What does not validate is logged, and the last good settings stay (rule 22)."""
+        """Read the document again. What does not validate is logged, and the last good one stays (rule 22)."""
         self.loop.call(self._reload)
 
     def manage(self, command: str, arguments: dict[str, Any] | None = None) -> Future[Any]:
-        """An operator's command; the future holds its result, or the `ProtocolError` that refused it."""
+        """An operator's command; the future holds its result, or the `ProtocolError` that refused it.
+
+        Its result may come later: a change of config is answered by the broker that sequences changes.
+        """
         answer: Future[Any] = Future()
 
         def run() -> list[Effect]:
@@ -120,7 +163,10 @@ class Server:
             except Exception as error:
                 answer.set_exception(error)
                 return []
-            answer.set_result(result)
+            if isinstance(result, Later):
+                self._waiting[result.key] = answer
+            else:
+                answer.set_result(result)
             return effects
 
         self.loop.call(run)
@@ -129,16 +175,27 @@ class Server:
     # --- what the core asks for -----------------------------------------------------------------------------------
 
     def _carry_out(self, effect: Effect) -> None:
-        if isinstance(effect, Alarm):
-            self._log.error(effect.text, alarm=effect.name)
-        elif isinstance(effect, Persist):
-            self._keep(effect.state)
-        elif isinstance(effect, Reload):
+        if isinstance(effect, Reload):
             self.reload()
         elif isinstance(effect, Stopped):
             self._log.info("drained")
             if self._is_draining:
                 self.stop()
+        elif isinstance(effect, Answered):
+            self._pass_on(effect)
+        else:
+            self._errands.run(effect)
+
+    def _pass_on(self, answered: Answered) -> None:
+        """The sequencer's word: to who asked for the change, or to the log if that was the settings file."""
+        message, asked = answered.message, self._waiting.pop(answered.key, None)
+        if asked is None:
+            if isinstance(message, Error):
+                self._log.error(f"settings not changed: {message.text}")
+        elif isinstance(message, Error):
+            asked.set_exception(ProtocolError(message.code, message.text))
+        else:
+            asked.set_result(message.result)
 
     def _look_around(self, now: float) -> None:
         for monitor in self.monitors:
@@ -164,42 +221,79 @@ class Server:
             self._log.warning("nothing to reload: this broker was started without a settings file")
             return []
         try:
-            settings = self._reread()
+            effects = self.broker.configure(self._reread(), self._monotonic())
         except SettingsError as error:
             self._log.error(f"settings not changed: {error}")
             return []
-        old = self.broker.state.settings.identity
-        if settings.identity != old:
-            self._log.warning("a broker's identity does not change while it runs", kept=old, asked=settings.identity)
-            settings = msgspec.structs.replace(settings, identity=old)
+        except ProtocolError as error:
+            self._log.error(f"settings not changed: {error.text}")
+            return []
         self._log.info("settings read again")
-        return self.broker.configure(self._complete(settings), self._monotonic())
-
-    def _keep(self, state: str) -> None:
-        try:
-            self._state_file.keep(state)
-        except OSError as error:
-            self._log.error(f"the state could not be kept: {error}; it will not outlive a restart", state=state)
+        return effects
 
     # --- beginning ------------------------------------------------------------------------------------------------
 
-    def _open(self, bind: str, backend: str | None) -> list[Port]:
-        ports: list[Port] = []
-        try:
-            ports.append(open_port(self._context, bind, 0))
-            # The same port for both is one socket; two free ports are two.
-            if backend is not None and (backend != bind or bind.endswith((":0", ":*"))):
-                ports.append(open_port(self._context, backend, 1))
-        except BaseException:
-            for port in ports:
-                port.close(0)
-            self._context.term()
-            raise
-        return ports
+    def _open(self, addresses: list[str], publish: str | None, identity: str) -> None:
+        for index, address in enumerate(addresses):
+            self._ports.append(open_port(self._context, address, index))
+        if publish is not None:
+            self._publisher = self._open_publisher(publish, identity)
+        self.endpoints = [port.endpoint for port in self._ports]
+        self.publishes_at = self._publisher.endpoint if self._publisher is not None else None
 
-    def _complete(self, settings: BrokerSettings) -> BrokerSettings:
-        """Without `advertise`, the addresses that were bound are told, unless they name no particular machine."""
-        if settings.advertise:
-            return settings
-        told = [endpoint for endpoint in self.endpoints if "//0.0.0.0:" not in endpoint and "//[::]:" not in endpoint]
-        return msgspec.structs.replace(settings, advertise=told)
+    def _open_publisher(self, publish: str, identity: str) -> Publisher:
+        """A free port is the one that it had before, if it can be: else each restart would change the config."""
+        former = _published_at(self._config_file.records, identity)
+        if _is_free(publish) and former.rpartition(":")[0] == publish.rpartition(":")[0]:
+            with contextlib.suppress(PortTaken):
+                return Publisher(self._context, former)
+        return Publisher(self._context, publish)
+
+    def _complete(self, settings: BrokerSettings, task_ports: int, *, is_joining: bool) -> BrokerSettings:
+        """What only the process knows: where it really listens, and a name of its own if it was given none."""
+        identity = settings.identity
+        if not identity or (is_joining and identity == BrokerSettings().identity):
+            identity = default_identity(self.endpoints[0], socket.gethostname())
+        told = [told_address(endpoint) for endpoint in self.endpoints[:task_ports]]
+        advertise = settings.advertise or [endpoint for endpoint in told if endpoint]
+        config_pub = settings.config_pub
+        if self._publisher is not None and (not config_pub or _is_free(config_pub)):
+            config_pub = told_address(self._publisher.endpoint, advertise)
+        return msgspec.structs.replace(settings, identity=identity, advertise=advertise, config_pub=config_pub)
+
+    def _make_broker(
+        self, settings: BrokerSettings, seeds: list[str], document: Document | None, clock: Clock
+    ) -> Broker:
+        return Broker(
+            settings,
+            now=clock.monotonic(),
+            wall_s=clock.wall(),
+            epoch=self._state_file.kept.epoch,
+            state=self._state_file.kept.state,
+            nonce=os.urandom(NONCE_BYTES),
+            records=self._config_file.records,
+            seeds=seeds,
+            document=document,
+        )
+
+
+def _published_at(records: Sequence[ConfigRecord], identity: str) -> str:
+    """Where the kept config says that this broker publishes."""
+    if not records:
+        return ""
+    entry = documents.decode(records[-1].document, "JSON", Document).broker(identity)
+    return entry.config_pub if entry is not None else ""
+
+
+def _is_free(address: str) -> bool:
+    """Whether the system chooses the port."""
+    return address.endswith((":0", ":*"))
+
+
+def _apart(*addresses: str | None) -> list[str]:
+    """The same address for two purposes is one port; two free ports are two."""
+    found: list[str] = []
+    for address in addresses:
+        if address and (_is_free(address) or address not in found):
+            found.append(address)
+    return found

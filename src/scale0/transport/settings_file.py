@@ -1,145 +1,185 @@
-"""The broker's settings file, TOML or JSON by its name's end.
+"""The file of `scale0 broker --config`: the network's document, and keys that only the process that reads it needs.
 
-A file that does not validate is refused as a whole, and the error names file, line, key and what is allowed (rule 22);
-a key that is almost right gets "did you mean". Durations may be written without their unit, as the drafts do:
-`default_heartbeat_interval` is `default_heartbeat_interval_s`.
+Both stand side by side at the top level, so a broker that is alone has a short file, and a file for a whole network
+serves each of its brokers. TOML, JSON, ZPL and XML are told apart by the name's end. A file that does not validate is
+refused as a whole, and the error names file, line, key and what is allowed (rule 22). What is local never leaves the
+process: passwords are no part of a document.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
-import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal
 
 import msgspec
 
-from scale0.core.settings import BrokerSettings, Limits, ManagementSettings, ServiceSettings
+from scale0.core.settings import BrokerSettings, ManagementSettings, settings_for
 from scale0.errors import SettingsError
+from scale0.protocol import documents, limits, network_rules
+from scale0.protocol.document_reader import Reader
+from scale0.protocol.network import ALL, Document
+from scale0.protocol.network_addresses import is_address, listens_on
+from scale0.protocol.problems import Place, Places, Problem, problem, refusal, shown
 
-FILE_BYTES_MAX: Final = 4 * 1024 * 1024
-OLDER_NAMES: Final = {"hbeatinterval": "default_heartbeat_interval_s"}
-_AT: Final = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
-_UNKNOWN: Final = re.compile(r"unknown field `(?P<name>[^`]*)`")
+FILE_BYTES_MAX: Final = limits.DOCUMENT_BYTES_MAX
+
+FORMATS: Final = {".toml": "TOML", ".json": "JSON", ".zpl": "ZPL", ".xml": "XML"}
+"""The end of a file's name and what the file is."""
+
+_SHA256: Final = re.compile(r"[0-9a-fA-F]{64}")
 
 
-S = TypeVar("S", bound=BrokerSettings)
+class Local(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """What only this process needs to know."""
+
+    identity: str | None = None
+    bind: str | None = None
+    backend: str | None = None
+    advertise: list[str] = []  # endpoints; empty: those that are bound
+    group: str = ""
+    services: list[str] | Literal["all"] = ALL
+    state_dir: str | None = None
+    join_addresses: list[str] = []
+    config_pub: str | None = None
+    management: ManagementSettings = ManagementSettings()
 
 
-class BrokerFile(BrokerSettings, frozen=True, forbid_unknown_fields=True):
-    """Everything that a settings file may say: the broker's settings, and what the process needs beside them."""
+class BrokerFile(msgspec.Struct, frozen=True):
+    """What a file says, parted."""
+
+    document: Document = Document()
+    local: Local = Local()
+
+
+class Listening(msgspec.Struct, frozen=True):
+    """Where the file lets a broker listen; what is `None` is for the command line, or left out."""
 
     bind: str | None = None
     backend: str | None = None
-    state_dir: str | None = None
+    config_pub: str | None = None
+
+
+def _everything() -> type[msgspec.Struct]:
+    """One table of all keys: those of the document and those of the process."""
+    fields: list[Any] = []
+    for kind in (Document, Local):
+        for info in msgspec.structs.fields(kind):
+            factory = {} if info.default_factory is msgspec.NODEFAULT else {"default_factory": info.default_factory}
+            default = factory or {"default": info.default}
+            fields.append((info.name, info.type, msgspec.field(name=info.encode_name, **default)))
+    return msgspec.defstruct("Everything", fields, frozen=True, forbid_unknown_fields=True, kw_only=True)
+
+
+_EVERYTHING: Final = _everything()
 
 
 def load(path: Path) -> BrokerFile:
-    """The settings in `path`. Raises `SettingsError`, whatever is wrong with the file."""
-    text = _read(path)
-    return convert(_parse(path, text), BrokerFile, source=str(path), text=text)
+    """What `path` says. Raises `SettingsError` with all that is wrong with the file."""
+    return parse(*read(path), source=str(path))
 
 
-def convert(raw: Any, kind: type[S], *, source: str = "settings", text: str = "") -> S:
-    """`raw` as settings of `kind`; an error names `source`, and the line in `text` where it can be found."""
-    if isinstance(raw, dict):
-        raw = _with_current_names(raw, kind)
+def read(path: Path) -> tuple[bytes, str]:
+    """The bytes of a settings file and what they are. Raises `SettingsError` if it cannot be a settings file at all."""
+    file_type = FORMATS.get(path.suffix.lower())
+    if file_type is None:
+        raise SettingsError(f"{path}: the name of a settings file ends in {', '.join(FORMATS)}")
     try:
-        settings = msgspec.convert(raw, kind)
-    except msgspec.ValidationError as error:
-        raise _explain(error, kind, source, text) from None
-    _check_ranges(settings, "", source, text)
-    return settings
-
-
-def _read(path: Path) -> str:
-    try:
-        if path.stat().st_size > FILE_BYTES_MAX:
-            raise SettingsError(f"{path}: over {FILE_BYTES_MAX:,} bytes; that is no settings file")
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"{path}: is not UTF-8 text (byte {error.start})") from None
+    if len(data) > FILE_BYTES_MAX:
+        raise SettingsError(f"{path}: over {FILE_BYTES_MAX:,} bytes; that is no settings file")
+    return data, file_type
 
 
-def _parse(path: Path, text: str) -> Any:
-    try:
-        if path.suffix == ".json":
-            return msgspec.json.decode(text)
-        if path.suffix == ".toml":
-            return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path}: {error}") from None
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise SettingsError(f"{path}: not JSON: {error}") from None
-    raise SettingsError(f"{path}: the name of a settings file ends in .toml or .json")
+def parse(data: bytes, file_type: str, source: str) -> BrokerFile:
+    """What the bytes of a settings file say; `source` is what errors call them."""
+    reading = documents.read(data, file_type, _EVERYTHING, source)
+    return _checked(reading.value, source, reading.places)
 
 
-def _with_current_names(raw: dict[str, Any], kind: type[Any]) -> dict[str, Any]:
-    """Keys without their unit, and older names, become the names of today."""
-    known = kind.__struct_fields__
-    renamed = {}
-    for name, value in raw.items():
-        current = OLDER_NAMES.get(name, name)
-        if current not in known and f"{current}_s" in known:
-            current = f"{current}_s"
-        inner = value
-        if name == "service" and isinstance(value, dict):
-            inner = {
-                service: _with_current_names(told, ServiceSettings) if isinstance(told, dict) else told
-                for service, told in value.items()
-            }
-        renamed[current] = inner
-    return renamed
+def from_keywords(keywords: Mapping[str, Any], source: str = "settings") -> BrokerSettings:
+    """Settings of one broker from Python keywords, by the same rules as a file's."""
+    places = Places()
+    reader = Reader(_EVERYTHING, places)
+    value = reader.read(msgspec.to_builtins(dict(keywords)))
+    if value is None:
+        raise refusal(reader.problems, source)
+    return settings_of(_checked(value, source, places))
 
 
-def _explain(error: msgspec.ValidationError, kind: type[Any], source: str, text: str) -> SettingsError:
-    found = _AT.match(str(error))
-    assert found is not None, "the pattern matches anything"
-    what, path = found["what"], (found["path"] or "").lstrip(".").replace("[...]", ".*")
-    unknown = _UNKNOWN.search(what)
-    if unknown is None:
-        return SettingsError(f"{_where(source, text, path)}: {path or 'the file'}: {what[:1].lower()}{what[1:]}")
-    name = unknown["name"]
-    key = f"{path}.{name}" if path else name
-    allowed = _keys_at(kind, path)
-    near = difflib.get_close_matches(name, allowed, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"allowed here: {', '.join(allowed)}"
-    return SettingsError(f"{_where(source, text, key)}: unknown key {key}; {hint}")
-
-
-def _keys_at(kind: type[Any], path: str) -> list[str]:
-    """The keys that are allowed under `path`."""
-    table: type[Any] = {"limits": Limits, "management": ManagementSettings, "service": ServiceSettings}.get(
-        path.split(".")[0], kind
+def settings_of(file: BrokerFile, identity: str | None = None) -> BrokerSettings:
+    """The settings of the broker `identity`, or of the one that the file is for; `SettingsError` if that is open."""
+    local = file.local
+    own = BrokerSettings(
+        identity=identity or _identity(file),
+        group=local.group,
+        services=None if isinstance(local.services, str) else local.services,
+        management=local.management,
+        advertise=local.advertise,
     )
-    return list(table.__struct_fields__)
+    return settings_for(file.document, own)
 
 
-def _where(source: str, text: str, key: str) -> str:
-    """`file, line 3` where the key's last name stands at the beginning of a line."""
-    name = key.rpartition(".")[2]
-    bare = name.removesuffix("_s")
-    pattern = re.compile(rf"""^\s*\[*["']?(?:{re.escape(name)}|{re.escape(bare)})["']?\s*[=:\].]""")
-    for number, line in enumerate(text.splitlines(), start=1):
-        if name and name != "*" and pattern.match(line):
-            return f"{source}, line {number}"
-    return source
+def listening_of(file: BrokerFile, identity: str) -> Listening:
+    """Where the broker `identity` listens: the process's own keys first, then its entry in the document."""
+    local, entry = file.local, file.document.broker(identity)
+    if entry is None:
+        return Listening(local.bind, local.backend, local.config_pub)
+    listed = listens_on(entry)
+    return Listening(
+        bind=local.bind or listed.bind or None,
+        backend=local.backend or listed.backend or None,
+        config_pub=local.config_pub or listed.config_pub or None,
+    )
 
 
-def _check_ranges(settings: msgspec.Struct, path: str, source: str, text: str) -> None:
-    """Numbers of settings are counts, sizes and durations: none of them may be zero or negative, or endless."""
-    for name in settings.__struct_fields__:
-        value = getattr(settings, name)
-        key = f"{path}{name}"
-        if isinstance(value, msgspec.Struct):
-            _check_ranges(value, f"{key}.", source, text)
-        elif name == "service" and isinstance(value, dict):
-            for service, told in value.items():
-                _check_ranges(told, f"{key}.{service}.", source, text)
-        elif isinstance(value, int | float) and not isinstance(value, bool) and not 0 < value < float("inf"):
-            raise SettingsError(f"{_where(source, text, key)}: {key}: must be above 0, not {value}")
-    if isinstance(settings, BrokerSettings) and not settings.identity:
-        raise SettingsError(f"{_where(source, text, 'identity')}: identity: must not be empty")
+def local_keys(file: BrokerFile) -> list[str]:
+    """The keys of the process that the file gives, for whoever wants the document alone."""
+    return [name for name in Local.__struct_fields__ if getattr(file.local, name) != getattr(Local(), name)]
+
+
+def _identity(file: BrokerFile) -> str:
+    if file.local.identity:
+        return file.local.identity
+    listed = [entry.identity for entry in file.document.brokers]
+    if len(listed) > 1:
+        which = f"the document lists {len(listed)} brokers: {', '.join(listed)}"
+        raise SettingsError(f"{which}\nsay which one this is: --identity {listed[0]}")
+    return listed[0] if listed else BrokerSettings().identity
+
+
+def _checked(value: msgspec.Struct, source: str, places: Places) -> BrokerFile:
+    document = Document(**{name: getattr(value, name) for name in Document.__struct_fields__})
+    local = Local(**{name: getattr(value, name) for name in Local.__struct_fields__})
+    found = [*_problems(local), *network_rules.problems(document)]
+    if found:
+        raise refusal(found, source, places)
+    return BrokerFile(document, local)
+
+
+def _problems(local: Local) -> Iterator[Problem]:
+    """What must hold for the process's own keys."""
+    place = Place()
+    for name in ("identity", "bind", "backend", "state_dir", "config_pub"):
+        value = getattr(local, name)
+        if value == "":
+            yield problem(place.field(name), "must not be empty; leave it out")
+        elif value is not None and not value.isprintable():
+            yield problem(place.field(name), f"{shown(value)} has characters that cannot be printed")
+    for name in ("identity", "group"):
+        if len((getattr(local, name) or "").encode(errors="surrogatepass")) > limits.IDENTITY_BYTES_MAX:
+            yield problem(place.field(name), f"a name has at most {limits.IDENTITY_BYTES_MAX} bytes")
+    for name in ("advertise", "join_addresses"):
+        for address in getattr(local, name):
+            if not is_address(address):
+                yield problem(place.field(name), f"{shown(address)} is no address such as tcp://10.0.0.1:5555")
+    if not isinstance(local.services, str):
+        yield from network_rules.offered(local.services, place.field("services"))
+    for name, digest in local.management.passwords.items():
+        if not _SHA256.fullmatch(digest):
+            there = place.field("management").field("passwords").field(name)
+            yield problem(there, "not the SHA-256 of a password: 64 hexadecimal digits, as sha256sum prints them")

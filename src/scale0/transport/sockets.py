@@ -1,9 +1,12 @@
 """The broker's ROUTER sockets: made, bound and bounded here.
 
+One a port, and one for all links that this broker dials to others.
+
 Why each option is what it is: routing ids are ZeroMQ's own, for fixed ones lock a peer out after a broken link or let
 another take its place (rule 2). ROUTER_MANDATORY makes a send that cannot arrive an error, not silence (rule 10). A
 handshake that does not finish is cut off, so raw TCP garbage holds no connection. HEARTBEAT_IVL stays unset: clients
 and workers set it, and on a broker's ROUTER it burns a core at 5,000 workers; the kernel's keepalive finds dead links.
+For the few links that a broker dials it is the one who connects, and sets it.
 """
 
 from __future__ import annotations
@@ -26,6 +29,11 @@ LINGER_MS: Final = 1_000  # how long a closing broker waits for its last message
 KEEPALIVE_IDLE_S: Final = 60
 KEEPALIVE_INTERVAL_S: Final = 15
 KEEPALIVE_COUNT: Final = 4
+RECONNECT_MS: Final = 100
+RECONNECT_MAX_MS: Final = 2_000
+CONNECT_MS: Final = 3_000  # an address that swallows what comes is tried anew, and not left to the kernel's minutes
+HEARTBEAT_MS: Final = 5_000
+HEARTBEAT_TIMEOUT_MS: Final = 15_000
 SOCKETS_MAX: Final = 64  # ZeroMQ sockets of this process's context; connections are bounded by open files
 
 # Plain ints: pyzmq's flags are `enum.Flag`, and joining two of them costs more than the send.
@@ -36,7 +44,7 @@ POLLIN: Final = int(zmq.POLLIN)
 
 
 class Port:
-    """One bound ROUTER socket. `receive` and `send` are the socket's own, without pyzmq's argument handling."""
+    """One ROUTER socket. `receive` and `send` are the socket's own, without pyzmq's argument handling."""
 
     def __init__(self, socket: zmq.Socket[bytes], index: int, endpoint: str) -> None:
         self.socket = socket
@@ -64,17 +72,43 @@ def open_port(
 ) -> Port:
     """A ROUTER bound to `bind`; port 0 or `*` takes a free one, and `Port.endpoint` names it."""
     socket = context.socket(zmq.ROUTER)
+    _configure(socket)
+    socket.set(zmq.SNDHWM, send_max)
+    return Port(socket, index, bind_to(socket, bind))
+
+
+def open_dialer(context: zmq.Context[zmq.Socket[bytes]], index: int, send_max: int = SEND_MESSAGES_MAX) -> Port:
+    """A ROUTER that is bound nowhere and connects to others."""
+    socket = context.socket(zmq.ROUTER)
+    _configure(socket)
+    set_dialing(socket)
+    socket.set(zmq.SNDHWM, send_max)
+    socket.set(zmq.LINGER, 0)  # a link that is hung up takes what still waits in it along; closing sets its own
+    return Port(socket, index, "")
+
+
+def bind_to(socket: zmq.Socket[bytes], bind: str, option: str = "--bind") -> str:
+    """Bind, and return the endpoint with its real port. A socket that cannot be bound is closed, and told why."""
     try:
-        _configure(socket, bind)
-        socket.set(zmq.SNDHWM, send_max)
+        socket.set(zmq.IPV6, int("[" in bind))
         socket.bind(bind.replace(":*", ":0") if bind.startswith("tcp://") else bind)
     except zmq.ZMQError as error:
         socket.close(linger=0)
-        raise _bind_error(bind, error) from None
-    return Port(socket, index, str(socket.get_string(zmq.LAST_ENDPOINT)))
+        raise _bind_error(bind, error, option) from None
+    return str(socket.get_string(zmq.LAST_ENDPOINT))
 
 
-def _configure(socket: zmq.Socket[bytes], bind: str) -> None:
+def set_dialing(socket: zmq.Socket[bytes]) -> None:
+    """How a socket that connects notices a dead link, and how often it tries again."""
+    socket.set(zmq.RECONNECT_IVL, RECONNECT_MS)
+    socket.set(zmq.RECONNECT_IVL_MAX, RECONNECT_MAX_MS)
+    socket.set(zmq.CONNECT_TIMEOUT, CONNECT_MS)
+    socket.set(zmq.HANDSHAKE_IVL, HANDSHAKE_IVL_MS)
+    socket.set(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+    socket.set(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
+
+
+def _configure(socket: zmq.Socket[bytes]) -> None:
     socket.set(zmq.ROUTER_MANDATORY, 1)
     socket.set(zmq.HANDSHAKE_IVL, HANDSHAKE_IVL_MS)
     socket.set(zmq.BACKLOG, BACKLOG)
@@ -85,18 +119,16 @@ def _configure(socket: zmq.Socket[bytes], bind: str) -> None:
     socket.set(zmq.TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_S)
     socket.set(zmq.TCP_KEEPALIVE_INTVL, KEEPALIVE_INTERVAL_S)
     socket.set(zmq.TCP_KEEPALIVE_CNT, KEEPALIVE_COUNT)
-    if "[" in bind:
-        socket.set(zmq.IPV6, 1)
 
 
-def _bind_error(bind: str, error: zmq.ZMQError) -> Exception:
+def _bind_error(bind: str, error: zmq.ZMQError, option: str) -> Exception:
     """What the operator can do about it: who has the port, or what an address looks like."""
     if error.errno == errno.EADDRINUSE:
         owner = owner_of(bind)
         taken = f"the port is taken by {owner}" if owner else "the port is taken"
-        return PortTaken(bind, f"{taken}; stop it, or choose another port with --bind")
+        return PortTaken(bind, f"{taken}; stop it, or choose another port with {option}")
     if error.errno == errno.EACCES:
-        return PortTaken(bind, "not permitted: ports below 1024 need privileges; choose a higher one with --bind")
+        return PortTaken(bind, f"not permitted: ports below 1024 need privileges; choose a higher one with {option}")
     if error.errno in (errno.ENODEV, errno.EADDRNOTAVAIL):
         return PortTaken(bind, "this machine has no such address; tcp://127.0.0.1:5555 is local")
     if error.errno in (errno.EINVAL, errno.EPROTONOSUPPORT):

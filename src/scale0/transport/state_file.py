@@ -1,19 +1,17 @@
 """What a broker keeps over restarts: its state and its epoch, in one small file.
 
-A disabled broker must not come back as active (rule 25). The file is replaced as a whole: after a crash at any moment
-it holds either the old content or the new one.
+A disabled broker must not come back as active (rule 25).
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
 
 from scale0.errors import SettingsError
+from scale0.transport.atomic_file import replace_file
 
 FILE_NAME: Final = "broker-state.json"
 
@@ -35,20 +33,8 @@ class StateFile:
     def keep(self, state: str) -> None:
         """Write `state`; it is on disk when this returns."""
         self.kept = msgspec.convert({"state": state, "epoch": self.kept.epoch}, Kept)
-        if self.path is None:
-            return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=self.path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(self.kept) + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).replace(self.path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-        _sync_directory(self.path.parent)
+        if self.path is not None:
+            replace_file(self.path, msgspec.json.encode(self.kept) + b"\n")
 
     def _read(self) -> Kept:
         if self.path is None or not self.path.exists():
@@ -60,12 +46,3 @@ class StateFile:
             raise SettingsError(
                 f"{self.path}: cannot be read: {error}; repair it, or delete it to start as active"
             ) from None
-
-
-def _sync_directory(directory: Path) -> None:
-    """The new name is on disk too."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
