@@ -19,6 +19,7 @@ from scale0.protocol import native
 from scale0.protocol.dialects import CLIENT
 from scale0.protocol.messages import (
     ChangeBroker,
+    Config,
     ConfigAck,
     Connect,
     Error,
@@ -47,6 +48,9 @@ class ScriptedBroker:
         self.interval_ms = 2500
         self.knows_nobody = False  # as after a restart: FORCENEGOTIATE until CONNECT comes
         self.refusal: Error | None = None  # what answers CONNECT
+        self.config: Config | None = None  # what answers CONNECT, unless it names this version
+        self.named: str | None = None  # what answers NEEDBROKER; None: this broker itself
+        self.last_route = b""  # who spoke last
         self.held: list[tuple[bytes, Task]] = []
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.ROUTER)
@@ -93,12 +97,15 @@ class ScriptedBroker:
 
     def _hear(self, route: bytes, message: Message) -> None:
         self.heard.append(message)  # before the answer: who has that may look here
+        self.last_route = route
         if not self.is_silent:
             match message:
                 case Connect() if self.refusal is not None:
                     self.send(route, self.refusal)
                 case NeedBroker():
-                    self.send(route, ChangeBroker(identity="scripted", endpoints=[self.endpoint]))
+                    self.send(route, ChangeBroker(identity="scripted", endpoints=[self.named or self.endpoint]))
+                case Connect(config_version=version) if self.config and version != self.config.config_version:
+                    self.send(route, self.config)
                 case Connect(config_version=version):
                     self.knows_nobody = False
                     self.send(

@@ -21,10 +21,13 @@ from scale0.protocol.ids import id_prefix, make_id
 from scale0.protocol.messages import (
     NO_VERSION,
     Cancel,
+    ChangeBroker,
+    Config,
     ConfigAck,
     Connect,
     Error,
     Message,
+    NeedBroker,
     Ping,
     Pong,
     Ready,
@@ -49,6 +52,7 @@ class ScriptedBroker:
         self._heard: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._orders: queue.SimpleQueue[list[bytes] | None] = queue.SimpleQueue()
         self.refusal: Error | None = None  # answers CONNECT, if there is one
+        self.config: Config | None = None  # answers CONNECT, if there is one
         self._sequence = itertools.count(1)
         self._prefix = id_prefix("test", b"12345678")
         self._context = zmq.Context()
@@ -157,6 +161,10 @@ class ScriptedBroker:
         assert not isinstance(message, tuple)
         if isinstance(message, Connect) and self.refusal is not None:
             self._say(self.refusal)
+        elif isinstance(message, Connect) and self.config is not None:
+            self._say(self.config)
+        elif isinstance(message, NeedBroker):
+            self._say(ChangeBroker(identity="scripted", endpoints=[self.endpoint]))
         elif isinstance(message, Connect):
             self._say(ConfigAck(config_version=NO_VERSION, epoch=1, heartbeat_interval_ms=self.interval_ms, liveness=3))
         elif isinstance(message, Ready) and self.answers_ready:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from scale0.errors import SessionRefused
 from scale0.protocol.messages import (
+    ChangeBroker,
     Config,
     Connect,
     Disconnect,
@@ -20,6 +23,7 @@ from scale0.protocol.messages import (
 )
 from scale0.worker import Worker
 from scale0.worker.job import PARTS_UNSENT_MAX
+from tests.core.sessions_kit import document, version
 from tests.worker.scripted import LIMIT_S, ScriptedBroker
 
 
@@ -164,3 +168,59 @@ def test_a_pushed_config_changes_nothing_else(broker: ScriptedBroker) -> None:
         reply = broker.next(TaskReply, lambda _: True) if broker.submit("echo", b"x") else None
     assert reply is not None
     assert reply.config_version == version
+
+
+def test_a_move_to_another_broker_loses_no_reply(broker: ScriptedBroker) -> None:
+    worker = Worker(broker.endpoint)
+    gate, began = threading.Event(), threading.Event()
+
+    @worker.service("work")
+    def work(size: int) -> bytes:
+        began.set()
+        gate.wait(LIMIT_S)
+        return bytes(size)
+
+    with ScriptedBroker() as other, worker.start():
+        broker.next(Ready)
+        task_id = broker.submit("work", 4_000_000)
+        assert began.wait(LIMIT_S)
+        broker.send(ChangeBroker(identity="other", endpoints=[other.endpoint], reason="drain"))
+        assert broker.next(Ready).capacity == 0
+        gate.set()
+        assert len(broker.reply(task_id).body[-1]) == 4_000_000
+        assert broker.next(Ready).capacity == 0, "its answer shows that the reply has arrived"
+        broker.next(Disconnect)
+        assert other.next(Ready).capacity == 1
+        assert len(other.reply(other.submit("work", 3)).body[-1]) == 3
+
+
+def test_a_saved_config_leads_to_a_broker_though_the_given_one_is_down(tmp_path: Path) -> None:
+    path = tmp_path / "saved.json"
+    with ScriptedBroker() as other:
+        with ScriptedBroker() as given:
+            text = document({"given": given.endpoint, "other": other.endpoint}, preferred="given")
+            given.config = Config(config_type="JSON", config_version=version(1), config=text, epoch=1)
+            with Worker(given.endpoint, save_config=path).start():
+                given.next(Ready)
+        worker = Worker(given.endpoint, save_config=path)
+        with worker.start():
+            assert other.next(Connect).config_version == version(1)
+
+
+def test_a_remembered_address_that_is_none_does_not_end_a_worker(tmp_path: Path, broker: ScriptedBroker) -> None:
+    path = tmp_path / "saved.json"
+    text = document({"bad": "nonsense", "good": broker.endpoint}).decode()
+    path.write_text(
+        msgspec.json.encode(
+            {
+                "schema": "scale0.saved_config/1",
+                "config_version": version(1).hex(),
+                "config_type": "JSON",
+                "config": text,
+            }
+        ).decode()
+    )
+    with ScriptedBroker() as gone:
+        endpoint = gone.endpoint
+    with Worker(endpoint, save_config=path).start():
+        broker.next(Ready)

@@ -18,6 +18,7 @@ from scale0.worker import Worker
         ({"drain_timeout": float("inf")}, "drain_timeout is"),
         ({"identity": ""}, "identity"),
         ({"identity": "x" * 200}, "identity"),
+        ({"save_config": ""}, "save_config is the path of a file"),
     ],
 )
 def test_what_cannot_be_right_is_named(options: dict[str, object], text: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -34,6 +35,7 @@ class AsyncClient:
         timeout: float = DEFAULT_TIMEOUT_S,
         connect_timeout: float = 3.0,
         retry_forever: bool = False,
+        save_config: Path | str | None = None,
     ) -> None:
         self._options = ClientOptions.read(
             addresses,
@@ -41,6 +43,7 @@ class AsyncClient:
             timeout_s=timeout,
             connect_timeout_s=connect_timeout,
             retry_forever=retry_forever,
+            save_config=save_config,
         )
         self._driver = LoopDriver(self._options)
 
@@ -128,12 +131,14 @@ class AsyncClient:
 
     async def connect(self) -> Self:
         """Wait until a broker has taken the session. Raises `Unreachable` if none does."""
-        await self._driver.connect(self._options.connect_limit_s)
+        await self._driver.connect()
         return self
 
     async def close(self) -> None:
         """Leave the broker. Outcomes that have not come are given up."""
         self._driver.close()
+        if self._driver.engine.saved_config.is_writing:
+            await asyncio.to_thread(self._driver.engine.saved_config.wait)
 
     @property
     def identity(self) -> str:

@@ -7,6 +7,7 @@ so one call at a time costs no thread hop, and `map` keeps many tasks in flight 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -27,7 +28,9 @@ class Client:
     `addresses`: the preferred broker first, then others to ask when it cannot be reached. A client connects when it is
     entered (`with`) or first used, and raises `Unreachable` if no broker is there; once connected it finds its way back
     by itself, and tasks that are open meanwhile keep their deadlines. `timeout` is each task's time in seconds, unless
-    a call says otherwise. Keyword arguments of a call go to the service, except those named in its signature here.
+    a call says otherwise. `save_config` names a file that keeps what was learned of the network: the next client with
+    the same file finds a broker even if none of `addresses` is up. Keyword arguments of a call go to the service,
+    except those named in its signature here.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class Client:
         timeout: float = DEFAULT_TIMEOUT_S,
         connect_timeout: float = 3.0,
         retry_forever: bool = False,
+        save_config: Path | str | None = None,
     ) -> None:
         self._options = ClientOptions.read(
             addresses,
@@ -44,6 +48,7 @@ class Client:
             timeout_s=timeout,
             connect_timeout_s=connect_timeout,
             retry_forever=retry_forever,
+            save_config=save_config,
         )
         self._driver = Driver(self._options)
 
@@ -125,7 +130,7 @@ class Client:
 
     def connect(self) -> Self:
         """Wait until a broker has taken the session. Raises `Unreachable` if none does."""
-        self._driver.connect(self._options.connect_limit_s)
+        self._driver.connect()
         return self
 
     def close(self) -> None:

@@ -113,12 +113,13 @@ class Driver:
             self.cancel([record])
             raise _no_outcome(record, error) from None
 
-    def connect(self, limit_s: float) -> None:
+    def connect(self) -> None:
         """Until a broker has taken the session; raises why none did."""
         self._check()
         record = Record("")
         with self.state:
             self.engine.start()
+            limit_s = self.engine.connect_limit_s
             self.engine.tell_when_connected(record)
             self._after_use()
         try:
@@ -155,6 +156,7 @@ class Driver:
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(CLOSE_S)
+        self.engine.saved_config.wait()
 
     def close_soon(self) -> None:
         """`close` for a finalizer, which may run in any thread at any point: takes no lock and does not wait."""

@@ -20,13 +20,14 @@ from scale0.client.options import ClientOptions
 from scale0.client.record import Outcome, Record, too_many_parts
 from scale0.core.client_session import ClientSession
 from scale0.core.link import Phase
-from scale0.core.participant import Connected, Failed, Note, Open, Part, ParticipantEffect, Settled, Transmit
+from scale0.core.participant import Connected, Failed, Keep, Note, Open, Part, ParticipantEffect, Settled, Transmit
 from scale0.errors import ProtocolError, Scale0Error, UsageError
 from scale0.protocol import native
 from scale0.protocol.dialects import CLIENT
 from scale0.protocol.messages import Body, Command, Error, Message, TaskId, TaskReply
 from scale0.protocol.native import decode_taskreply, encode_task
 from scale0.transport.dealer import DRAIN_MAX, Dealer
+from scale0.transport.saved_config import SavedConfigFile
 
 Sending = tuple[Record, Body, bytes]
 """A record, and the body and options of its TASK."""
@@ -45,7 +46,8 @@ class Engine:
     def __init__(self, options: ClientOptions) -> None:
         self.options = options
         self.dealer = Dealer()
-        self.session = ClientSession(options.link_settings(), random.SystemRandom())
+        self.saved_config = SavedConfigFile(options.save_config, _note)
+        self.session = self._new_session()
         self.records: dict[TaskId, Record] = {}
         self.generation = 0  # counts sockets: whoever polls must look for the new one when it changes
         self.is_closed = False
@@ -69,7 +71,7 @@ class Engine:
         if self._is_started and self.error is None:
             return
         if self.error is not None:
-            self.session = ClientSession(self.options.link_settings(), random.SystemRandom())
+            self.session = self._new_session()
             self.error = None
         self._is_started = True
         self.perform(self.session.start(time.monotonic(), time.time()))
@@ -191,7 +193,15 @@ class Engine:
         self._settle_rest(UsageError("the client was closed"))
         self.dealer.close()
 
+    def _new_session(self) -> ClientSession:
+        return ClientSession(self.options.link_settings(self.saved_config.read()), random.SystemRandom())
+
     # --- what shells ask ------------------------------------------------------------------------------------------
+
+    @property
+    def connect_limit_s(self) -> float:
+        """The longest that this start-up may take."""
+        return self.options.connect_limit_s(len(self.session.link.endpoints.known))
 
     def next_deadline(self) -> float:
         return self.session.next_deadline()
@@ -220,7 +230,9 @@ class Engine:
                     _log.debug("connected to %s", endpoint)
                     self._tell_connected(_CONNECTED)
                 case Note(text):
-                    _log.info("%s", text)
+                    _note(text)
+                case Keep(saved):
+                    self.saved_config.keep(saved)
                 case Failed(error):
                     self._fail(error)
                 case _:
@@ -266,6 +278,10 @@ class Engine:
         connecting, self._connecting = self._connecting, []
         for record in connecting:
             record.settle(outcome)
+
+
+def _note(text: str) -> None:
+    _log.info("%s", text)
 
 
 def _decode(frames: list[bytes]) -> Message:

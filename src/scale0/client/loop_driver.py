@@ -78,11 +78,12 @@ class LoopDriver:
             self.cancel([record])
             raise
 
-    async def connect(self, limit_s: float) -> None:
+    async def connect(self) -> None:
         """Until a broker has taken the session; raises why none did."""
         record = Record("")
         self._after_use()
         self.engine.start()
+        limit_s = self.engine.connect_limit_s
         self.engine.tell_when_connected(record)
         try:
             await self.wait(record, limit_s)

@@ -7,14 +7,17 @@ import os
 import secrets
 import socket
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from scale0.core.held_config import SavedConfig
 from scale0.core.link import LinkSettings
 from scale0.errors import UsageError
 from scale0.protocol import limits
 from scale0.transport.addresses import read_addresses
+from scale0.transport.saved_config import check_path
 
 DEFAULT_TIMEOUT_S: Final = 60.0
 DEFAULT_IN_FLIGHT: Final = 500
@@ -29,22 +32,24 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float = DEFAULT_TIMEOUT_S
     connect_timeout_s: float = 3.0
     retry_forever: bool = False
+    save_config: Path | None = None  # the file that keeps the last config
 
     @classmethod
-    def read(cls, addresses: tuple[str | Iterable[str], ...], **options: Any) -> ClientOptions:
+    def read(
+        cls, addresses: tuple[str | Iterable[str], ...], *, save_config: Path | str | None = None, **options: Any
+    ) -> ClientOptions:
         """Options with the addresses as `read_addresses` takes them."""
-        made = cls(endpoints=read_addresses(addresses), **options)
+        made = cls(endpoints=read_addresses(addresses), save_config=check_path(save_config), **options)
         check_timeout(made.timeout_s)
         check_timeout(made.connect_timeout_s)
-        made.link_settings()
+        made.link_settings(SavedConfig())
         return made
 
-    @property
-    def connect_limit_s(self) -> float:
-        """The longest that a start-up may take: each broker has its time, and may name another one."""
-        return self.connect_timeout_s * (len(self.endpoints) + 4) + GRACE_S
+    def connect_limit_s(self, known: int) -> float:
+        """The longest that a start-up may take: each known broker has its time, and may name another one."""
+        return self.connect_timeout_s * (known + 4) + GRACE_S
 
-    def link_settings(self) -> LinkSettings:
+    def link_settings(self, saved: SavedConfig) -> LinkSettings:
         """Settings of a new session. Its nonce is fresh, so that ids never repeat; a made identity is fresh too."""
         return LinkSettings(
             endpoints=self.endpoints,
@@ -52,6 +57,8 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
             nonce=os.urandom(limits.NONCE_BYTES),
             connect_timeout_s=self.connect_timeout_s,
             retry_forever=self.retry_forever,
+            saved=saved,
+            keeps_config=self.save_config is not None,
         )
 
 

@@ -17,6 +17,7 @@ import functools
 import random
 import threading
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -24,13 +25,14 @@ from scale0.core.worker_session import WorkerSession
 from scale0.errors import Unreachable, UsageError
 from scale0.protocol import limits
 from scale0.transport.addresses import read_addresses
+from scale0.transport.saved_config import SavedConfigFile, check_path
 from scale0.worker.coroutines import LoopRunner
 from scale0.worker.handlers import Handler, perform
 from scale0.worker.link_thread import LinkThread
 from scale0.worker.options import WorkerOptions, check_capacity
 from scale0.worker.outbox import Outbox
 from scale0.worker.processes import ProcessRunner, locate
-from scale0.worker.shell import Shell
+from scale0.worker.shell import Shell, note
 from scale0.worker.signals import leave_on_signals
 from scale0.worker.threads import ThreadRunner
 
@@ -45,6 +47,7 @@ class Worker:
 
     `capacity` tasks run at once. With `processes` sync handlers run in child processes instead of threads. With `adapt`
     the worker asks for less while tasks wait here for long. `drain_timeout` limits how long leaving may take.
+    `save_config` names a file that keeps what was learned of the network, for the next start.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Worker:
         retry_forever: bool = False,
         connect_timeout: float = 3.0,
         drain_timeout: float = 30.0,
+        save_config: Path | str | None = None,
     ) -> None:
         self.options = WorkerOptions(
             brokers=read_addresses(brokers),
@@ -69,6 +73,7 @@ class Worker:
             retry_forever=retry_forever,
             connect_timeout_s=connect_timeout,
             drain_timeout_s=drain_timeout,
+            save_config=check_path(save_config),
         )
         self.options.check()
         self._handlers: dict[str, Handler] = {}
@@ -237,14 +242,15 @@ class Worker:
             perform_sync = functools.partial(perform, outbox=outbox)
             self._sync_runner = ThreadRunner("scale0-handler", options.capacity, perform_sync, outbox)
         async_runner = LoopRunner(loop, outbox)
+        saved_config = SavedConfigFile(options.save_config, note)
         self._session = WorkerSession(
-            options.link_settings(self.services),
+            options.link_settings(self.services, saved_config.read()),
             random.Random(),
             capacity=options.capacity,
             offers=[handler.offer for handler in self._handlers.values()],
             adapt=options.adapt,
         )
-        shell = Shell(self._session, outbox, self._handlers, self._sync_runner, async_runner)
+        shell = Shell(self._session, outbox, self._handlers, self._sync_runner, async_runner, saved_config)
         shell.on_ready = self._is_settled.set
         self._link = LinkThread(shell, outbox, on_over)
         return self._link

@@ -6,9 +6,11 @@ import math
 import os
 import secrets
 import socket
+from pathlib import Path
 
 import msgspec
 
+from scale0.core.held_config import SavedConfig
 from scale0.core.link import LinkSettings
 from scale0.errors import UsageError
 from scale0.protocol import limits
@@ -26,6 +28,7 @@ class WorkerOptions(msgspec.Struct, kw_only=True):
     retry_forever: bool = False
     connect_timeout_s: float = 3.0
     drain_timeout_s: float = 30.0
+    save_config: Path | None = None  # the file that keeps the last config
 
     def check(self) -> None:
         """Raise `UsageError` for what cannot be right."""
@@ -34,9 +37,9 @@ class WorkerOptions(msgspec.Struct, kw_only=True):
             seconds = getattr(self, name)
             if not (isinstance(seconds, int | float) and 0 < seconds < math.inf):
                 raise UsageError(f"{name.removesuffix('_s')} is a number of seconds above 0, not {seconds!r}")
-        self.link_settings([])
+        self.link_settings([], SavedConfig())
 
-    def link_settings(self, services: list[str]) -> LinkSettings:
+    def link_settings(self, services: list[str], saved: SavedConfig) -> LinkSettings:
         """Settings of a new session. Its nonce is fresh, for a session belongs to one life of a worker."""
         return LinkSettings(
             endpoints=self.brokers,
@@ -46,6 +49,8 @@ class WorkerOptions(msgspec.Struct, kw_only=True):
             heartbeat_interval_s=self.heartbeat_interval_s,
             connect_timeout_s=self.connect_timeout_s,
             retry_forever=self.retry_forever,
+            saved=saved,
+            keeps_config=self.save_config is not None,
         )
 
 

@@ -17,6 +17,7 @@ from scale0.core.participant import (
     Abort,
     Connected,
     Failed,
+    Keep,
     Left,
     Note,
     Open,
@@ -31,6 +32,7 @@ from scale0.protocol.dialects import WORKER
 from scale0.protocol.messages import UNKNOWN_US, Command, Disconnect, Message, Ping, Status, Task
 from scale0.protocol.native import PREFIX_BYTES, decode_task, encode_taskreply
 from scale0.transport.dealer import Dealer
+from scale0.transport.saved_config import SavedConfigFile
 from scale0.worker.handlers import Handler, cancelled_body
 from scale0.worker.job import Job
 from scale0.worker.outbox import Outbox, Result
@@ -54,6 +56,7 @@ class Shell:
         handlers: Mapping[str, Handler],
         sync_runner: Runner,
         async_runner: Runner,
+        saved_config: SavedConfigFile,
     ) -> None:
         self.session = session
         self.dealer = Dealer()
@@ -66,6 +69,7 @@ class Shell:
         self.error: BaseException | None = None
         self._outbox = outbox
         self._handlers = handlers
+        self._saved_config = saved_config
         # Streams that wait for the link: the session keeps replies within a bound, and a stream must have no gap.
         self._stalled: deque[Result] = deque()
         self._socket_number = 0
@@ -78,7 +82,8 @@ class Shell:
             Abort: self._abort,
             Connected: self._connected,
             Ready: self._ready,
-            Note: self._note,
+            Note: lambda effect: note(effect.text),
+            Keep: lambda effect: saved_config.keep(effect.saved),
             Failed: self._fail,
             Left: self._left,
         }
@@ -185,6 +190,7 @@ class Shell:
             job.cancel()
         for runner in self.runners:
             runner.close()
+        self._saved_config.wait()
 
     # --- effects --------------------------------------------------------------------------------------------------
 
@@ -226,8 +232,8 @@ class Shell:
         try:
             self.dealer.open(effect.endpoint, effect.public_key)
         except UsageError as error:
-            if not self._has_connected:  # what the user typed
-                raise
+            if not self._has_connected and effect.endpoint in self.session.link.settings.endpoints:
+                raise  # what the user typed
             why = str(error)
             self._outbox.call(lambda: self._link_failed(why))
         self.on_socket()
@@ -245,9 +251,6 @@ class Shell:
         self._stalled.clear()
         self.on_ready()
 
-    def _note(self, effect: Note) -> None:
-        logger.warning("%s", effect.text)
-
     def _fail(self, effect: Failed) -> None:
         self.error = effect.error
         self.is_over = True
@@ -255,6 +258,11 @@ class Shell:
     def _left(self, effect: Left) -> None:
         self.was_cut_short = bool(self.jobs)
         self.is_over = True
+
+
+def note(text: str) -> None:
+    """Something for the log that is no error."""
+    logger.warning("%s", text)
 
 
 def _ignore() -> None:
