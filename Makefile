@@ -46,7 +46,7 @@ $(BENCH_STAMP): $(STAMP)
 	@$(PIP_INSTALL) --editable ".[bench]"
 	@touch $@
 
-demo: $(STAMP) ## a broker, workers, a load, a killed worker and the books balanced, in 20 seconds
+demo: $(STAMP) ## two brokers, workers, a load, killed workers, a killed broker, and the books balanced, in 20 seconds
 	@$(BIN)/scale0 demo $(ARGS)
 
 test: lint types test-fast ## what must be green before a change goes in

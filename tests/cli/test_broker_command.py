@@ -1,11 +1,46 @@
-"""Where a broker may listen."""
+"""Where a broker may listen, whom it joins by, what it calls itself and where it keeps its state."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from scale0.cli import broker_command
-from scale0.errors import UsageError
+from scale0.cli.broker_command import BrokerOptions, Plan
+from scale0.errors import SettingsError, UsageError
+
+HOME = {"HOME": "/home/ada"}
+SEED = "tcp://10.0.0.1:5555"
+BROKERS = Path("/home/ada/.local/state/scale0/brokers")
+NETWORK = """
+network = "prod"
+
+[[brokers]]
+identity = "eu-1"
+group = "eu"
+bind = "tcp://127.0.0.1:6001"
+
+[[brokers]]
+identity = "eu-2"
+group = "eu"
+bind = "127.0.0.1"
+frontend_port = 6002
+backend_port = 6003
+peer_port = 6004
+config_pub_port = 6005
+"""
+
+
+def planned(text: str = "", tmp_path: Path | None = None, **options: object) -> Plan:
+    """The plan for these options, and a file with this text if there is any."""
+    config = None
+    if text:
+        assert tmp_path is not None
+        config = tmp_path / "network.toml"
+        config.write_text(text)
+    asked = BrokerOptions(config=config, **options)  # type: ignore[arg-type]
+    return broker_command.make_plan(asked, broker_command.read_file(asked), HOME)
 
 
 @pytest.mark.parametrize(
@@ -33,3 +68,97 @@ def test_what_is_no_address_is_refused_with_an_example(endpoint: str) -> None:
 def test_the_ready_line_is_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:
     broker_command.announce("eu-1", ["tcp://127.0.0.1:5555"])
     assert capsys.readouterr().out == "scale0 broker eu-1 ready on tcp://127.0.0.1:5555\n"
+
+
+def test_a_broker_that_joins_is_said_to_be_joining(capsys: pytest.CaptureFixture[str]) -> None:
+    broker_command.say_joining([SEED])
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert SEED in captured.err
+
+
+# --- the plan -----------------------------------------------------------------------------------------------------
+
+
+def test_a_broker_that_is_alone_keeps_and_publishes_nothing() -> None:
+    plan = planned()
+    assert (plan.settings.identity, plan.bind) == ("broker", broker_command.DEFAULT_BIND)
+    assert (plan.publish, plan.state_dir, plan.document, plan.seeds) == (None, None, None, [])
+
+
+def test_a_broker_that_joins_is_named_after_machine_and_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "ada")
+    plan = planned(join=[SEED])
+    assert plan.settings.identity == "ada-5555"
+    assert plan.state_dir == BROKERS / "ada-5555"
+    assert (plan.seeds, plan.publish) == ([SEED], "tcp://127.0.0.1:0")
+
+
+def test_a_name_that_would_be_another_one_at_the_next_start_keeps_no_state() -> None:
+    assert planned(join=[SEED], bind="tcp://127.0.0.1:0").state_dir is None
+    assert planned(join=[SEED], bind="tcp://127.0.0.1:0", identity="eu-3").state_dir == BROKERS / "eu-3"
+
+
+@pytest.mark.parametrize("seed", ["tcp://127.0.0.1:5555", "tcp://localhost:5555", "tcp://[::1]:5555"])
+def test_a_second_broker_on_a_machine_takes_a_free_port(seed: str) -> None:
+    assert planned(join=[seed]).bind == "tcp://127.0.0.1:0"
+    assert planned(join=[seed], bind="tcp://127.0.0.1:7777").bind == "tcp://127.0.0.1:7777"
+
+
+def test_the_document_says_where_each_of_its_brokers_listens(tmp_path: Path) -> None:
+    plan = planned(NETWORK, tmp_path, identity="eu-2")
+    assert plan.addresses == [f"tcp://127.0.0.1:{port}" for port in (6002, 6003, 6004, 6005)]
+    assert (plan.settings.group, plan.state_dir) == ("eu", BROKERS / "eu-2")
+    assert plan.document is not None
+    assert plan.document.network == "prod"
+
+
+def test_a_document_of_several_brokers_needs_to_know_which_one_this_is(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="--identity eu-1"):
+        planned(NETWORK, tmp_path)
+
+
+def test_a_broker_of_a_network_publishes_beside_its_port(tmp_path: Path) -> None:
+    assert planned(NETWORK, tmp_path, identity="eu-1").publish == "tcp://127.0.0.1:0"
+    assert planned(NETWORK, tmp_path, identity="eu-1", publish="tcp://127.0.0.1:7001").publish == "tcp://127.0.0.1:7001"
+    assert broker_command.beside("tcp://[::1]:5555") == "tcp://[::1]:0"
+    assert broker_command.beside("ipc:///run/scale0") == "tcp://127.0.0.1:0"
+
+
+def test_addresses_to_join_by_may_stand_in_the_file(tmp_path: Path) -> None:
+    text = f'identity = "eu-9"\njoin_addresses = ["{SEED}"]\n'
+    assert planned(text, tmp_path).seeds == [SEED]
+    assert planned(text, tmp_path, join=["tcp://10.0.0.2:5555"]).seeds == ["tcp://10.0.0.2:5555"]
+
+
+def test_a_broker_does_not_join_itself(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="its own address"):
+        planned(join=[SEED], bind=SEED)
+    text = f'identity = "eu-9"\nbind = "{SEED}"\njoin_addresses = ["{SEED}", "tcp://10.0.0.2:5555"]\n'
+    assert planned(text, tmp_path).seeds == ["tcp://10.0.0.2:5555"]
+
+
+def test_a_group_is_taken_from_the_command_line() -> None:
+    assert planned(join=[SEED], group="us").settings.group == "us"
+
+
+def test_the_document_has_the_last_word_on_groups(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="lists eu-1 in group eu, not in us"):
+        planned(NETWORK, tmp_path, identity="eu-1", group="us")
+    assert planned(NETWORK, tmp_path, identity="eu-1", group="eu").settings.group == "eu"
+
+
+def test_the_state_is_kept_where_one_is_told_or_nowhere(tmp_path: Path) -> None:
+    assert planned(state_dir=tmp_path).state_dir == tmp_path
+    assert planned(join=[SEED], is_stateless=True).state_dir is None
+    text = 'identity = "eu-9"\nstate_dir = "/var/lib/scale0"\n'
+    assert planned(text, tmp_path).state_dir == Path("/var/lib/scale0")
+    assert planned(text, tmp_path, is_stateless=True).state_dir is None
+    with pytest.raises(UsageError, match="exclude one another"):
+        planned(state_dir=tmp_path, is_stateless=True)
+
+
+@pytest.mark.parametrize("seed", ["10.0.0.1:5555", "tcp://10.0.0.1", "tcp://10.0.0.1:0", "tcp://10.0.0.1:*"])
+def test_what_cannot_be_joined_by_is_refused_with_an_example(seed: str) -> None:
+    with pytest.raises(UsageError, match="it looks like tcp://"):
+        planned(join=[seed])

@@ -25,13 +25,13 @@ def children_of(pid: int) -> list[int]:
 
 
 def start_and_find_children(demo: subprocess.Popen[str]) -> list[int]:
-    """Once the first figures are printed, the broker and six workers run."""
+    """Once the first figures are printed, two brokers and six workers run."""
     assert demo.stdout is not None
     for line in demo.stdout:
         if "greet" in line:
             break
     children = children_of(demo.pid)
-    assert len(children) == 7
+    assert len(children) == 8
     return [os.pidfd_open(child) for child in children]
 
 
@@ -50,6 +50,8 @@ def test_the_demo_balances_its_books() -> None:
     killed = re.findall(r"✗ (\w+-\d) killed \(SIGKILL\) with \d tasks? in hand", done.stdout)
     assert killed[0].startswith("render-")
     assert f"● {killed[0]} started again" in done.stdout
+    assert re.search(r"✗ broker demo-2 killed \(SIGKILL\) after [1-9][\d,]* forwarded tasks?", done.stdout)
+    assert "● broker demo-2 started again" in done.stdout
     sums = {
         side: [int(figure.replace(",", "")) for figure in figures.split()]
         for side, figures in re.findall(r"^(client|broker) +([\d, ]+) ✓", done.stdout, re.MULTILINE)
@@ -58,7 +60,7 @@ def test_the_demo_balances_its_books() -> None:
     assert accepted == replied + errored > 500
     assert still_open == 0
     assert sums["broker"] == sums["client"]
-    assert "Ended cleanly: 7 processes." in done.stdout
+    assert "Ended cleanly: 8 processes." in done.stdout
 
 
 @needs_proc

@@ -23,6 +23,10 @@ def snapshot() -> Snapshot:
             worker("greet-2", services=["greet"], lru=1),
             worker("greet-3", services=["greet"], lru=None, state="full"),
         ],
+        brokers=[
+            {"identity": "demo-1", "state": "active", "workers": 3, "forwarded": 0},
+            {"identity": "demo-2", "state": "gone", "workers": None, "forwarded": 1_204},
+        ],
         trends={"greet": [0.0, 150.0, 300.0]},
         events=[(5.0, "bad", "render-1 killed")],
         totals=(1_000, 990, 1, 9),
@@ -38,6 +42,7 @@ def test_the_live_screen_shows_rates_queue_and_lru_order() -> None:
     assert "✗ no worker" in text
     assert "1,000 submitted = 990 replied + 1 error + 9 open" in text
     assert "5.0 s  ✗ render-1 killed" in text
+    assert "● demo-1 active, 3 workers  ✗ demo-2 gone, 1,204 tasks passed on to it" in text
 
 
 def test_a_narrow_screen_keeps_the_figures() -> None:

@@ -41,6 +41,14 @@ def test_an_unreachable_broker_reads_as_in_the_design(capsys: pytest.CaptureFixt
     )
 
 
+def test_a_broker_that_is_there_and_does_not_serve_is_not_to_be_started() -> None:
+    assert failures.explain(errors.Unreachable({HERE: "503 this broker is joining"}, 3.0)) == [
+        "no broker that serves at tcp://127.0.0.1:5555 after 3 s",
+        "503 this broker is joining",
+        "ask another one: --broker ADDRESS",
+    ]
+
+
 def test_several_brokers_are_named_with_their_reasons() -> None:
     lines = failures.explain(errors.Unreachable({"tcp://a:1": "x", "tcp://b:2": "y"}, 3.0))
     assert lines[1:3] == ["tcp://a:1: x", "tcp://b:2: y"]

@@ -11,9 +11,21 @@ from typer.testing import CliRunner
 from scale0 import __version__
 from scale0.cli import main
 from scale0.cli.failures import Exit
-from scale0.errors import UsageError
 
-COMMANDS = ["broker", "worker", "demo", "call", "services", "workers", "clients", "brokers", "dead-letters", "manage"]
+COMMANDS = [
+    "broker",
+    "worker",
+    "demo",
+    "call",
+    "services",
+    "workers",
+    "clients",
+    "brokers",
+    "network",
+    "dead-letters",
+    "manage",
+    "config",
+]
 
 
 def test_help_opens_with_a_quick_start() -> None:
@@ -54,6 +66,13 @@ def test_without_a_command_help_is_shown(capsys: pytest.CaptureFixture[str]) -> 
         (["services", "--broker", " , "], "no broker's address"),
         (["broker", "--bind", "tcp://0.0.0.0:5555"], "--insecure-bind"),
         (["broker", "--config", "/nowhere.toml"], "--config"),
+        (["broker", "--join", "5555"], "is not an address"),
+        (["broker", "--join", "tcp://127.0.0.1:0"], "join by"),
+        (["broker", "--no-state", "--state-dir", "."], "exclude one another"),
+        (["config", "diff", "nonsense"], "neither a version nor a file"),
+        (["config", "show", "--as", "yaml"], "--as"),
+        (["config", "apply", "/nowhere.toml"], "/nowhere.toml"),
+        (["config", "frobnicate"], "no such command"),
         (["worker", "no_such_module:worker"], "no_such_module"),
     ],
 )
@@ -67,12 +86,6 @@ def test_a_usage_error_is_one_sentence_and_exit_code_2(
     assert what in captured.err
     assert "Traceback" not in captured.err
     assert captured.out == ""
-
-
-def test_several_brokers_are_parted_by_commas_or_blanks() -> None:
-    assert main.addresses("tcp://a:1,tcp://b:2 tcp://c:3") == ["tcp://a:1", "tcp://b:2", "tcp://c:3"]
-    with pytest.raises(UsageError):
-        main.addresses("")
 
 
 def test_help_does_not_wait_for_zeromq() -> None:

@@ -60,6 +60,29 @@ def test_arguments_are_json_or_text() -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "word", "arguments"),
+    [
+        ("list", "network", {"what": "network"}),
+        ("failback", "eu-1", {"broker": "eu-1"}),
+        ("config_rollback", "41", {"version": "41"}),
+    ],
+)
+def test_a_word_without_a_key_means_the_commands_usual_argument(
+    command: str, word: str, arguments: dict[str, str]
+) -> None:
+    assert manage_command.read_arguments([word], command) == arguments
+
+
+def test_a_version_is_text_even_where_it_looks_like_a_number() -> None:
+    assert manage_command.read_arguments(["version=1.40"]) == {"version": "1.40"}
+
+
+def test_an_argument_that_comes_twice_is_refused() -> None:
+    with pytest.raises(UsageError, match="what is given twice"):
+        manage_command.read_arguments(["workers", "what=clients"], "list")
+
+
+@pytest.mark.parametrize(
     ("ends", "code"),
     [
         ([Exit.GOOD, Exit.GOOD], Exit.GOOD),

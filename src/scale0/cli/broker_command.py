@@ -1,27 +1,39 @@
-"""`scale0 broker`: settle where it listens, start it, say when it is ready.
+"""`scale0 broker`: settle who it is, where it listens and whom it joins by, start it, say when it is ready.
+
+What the command line says wins over the file, and the file over defaults. A broker of a network keeps its config and
+its state under the user's state directory by default, so that it comes back as what it was; one that is alone keeps
+nothing unless it is told to.
 
 Traffic is not encrypted yet, so a broker listens on this machine only, unless the operator says with `--insecure-bind`
 that the network is trusted; then it starts with a warning. The one line on stdout is for scripts, everything else goes
-to the log on stderr.
+to stderr.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
+import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from scale0.cli import state_dirs
 from scale0.cli.failures import Exit, remark
 from scale0.errors import UsageError
 
 if TYPE_CHECKING:
+    from scale0.core.settings import BrokerSettings
+    from scale0.protocol.network import Document
+    from scale0.transport.server import Server
     from scale0.transport.settings_file import BrokerFile
 
 DEFAULT_BIND = "tcp://127.0.0.1:5555"
+FREE_BIND = "tcp://127.0.0.1:0"
 
 _TCP = re.compile(r"tcp://(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>\d+|\*)$")
 
@@ -33,11 +45,162 @@ class BrokerOptions(msgspec.Struct, frozen=True):
     backend: str | None = None
     config: Path | None = None
     identity: str | None = None
+    group: str | None = None
+    join: list[str] = []
+    publish: str | None = None
     state_dir: Path | None = None
+    is_stateless: bool = False
     is_log_json: bool = False
     is_verbose: bool = False
     is_quiet: bool = False
     is_insecure: bool = False
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What follows from command line and file: all that a broker is started with."""
+
+    settings: BrokerSettings
+    bind: str
+    backend: str | None = None
+    peer: str | None = None
+    publish: str | None = None
+    seeds: list[str] = []
+    document: Document | None = None
+    state_dir: Path | None = None
+
+    @property
+    def addresses(self) -> list[str]:
+        return [address for address in (self.bind, self.backend, self.peer, self.publish) if address]
+
+
+def run(options: BrokerOptions) -> Exit:
+    """Run a broker until it is told to stop."""
+    from scale0.transport.process import run_broker
+
+    plan = make_plan(options, read_file(options))
+    check_bind(plan.addresses, is_insecure=options.is_insecure)
+
+    def ready(server: Server) -> None:
+        if plan.seeds and not options.is_quiet:
+            say_joining(plan.seeds)
+        announce(server.identity, server.endpoints)
+
+    run_broker(
+        plan.settings,
+        plan.bind,
+        plan.backend,
+        peer=plan.peer,
+        publish=plan.publish,
+        seeds=plan.seeds,
+        document=plan.document,
+        state_dir=plan.state_dir,
+        reread=(lambda: read_file(options).document) if options.config else None,
+        ready=ready,
+        is_log_json=options.is_log_json,
+        is_verbose=options.is_verbose,
+        is_quiet=options.is_quiet,
+    )
+    return Exit.GOOD
+
+
+def read_file(options: BrokerOptions) -> BrokerFile:
+    """The settings file, if there is one."""
+    from scale0.transport import settings_file
+
+    return settings_file.load(options.config) if options.config else settings_file.BrokerFile()
+
+
+# --- what follows from what was asked -----------------------------------------------------------------------------
+
+
+def make_plan(options: BrokerOptions, file: BrokerFile, environ: Mapping[str, str] = os.environ) -> Plan:
+    """Put command line, file and defaults together, without starting anything."""
+    from scale0.protocol.network_addresses import listens_on
+    from scale0.transport import settings_file
+    from scale0.transport.addresses import default_identity
+
+    told_seeds = options.join or file.local.join_addresses
+    check_seeds(told_seeds)
+    settings = settings_file.settings_of(file, options.identity)
+    listening = settings_file.listening_of(file, settings.identity)
+    entry = file.document.broker(settings.identity)
+    bind = options.bind or listening.bind or default_bind(told_seeds)
+    seeds = [seed for seed in told_seeds if seed not in (bind, *settings.advertise)]  # one file may serve all brokers
+    if options.join and not seeds:
+        raise UsageError(f"a broker cannot join by its own address, {bind}\ngive that of another one")
+    is_named = not told_seeds or bool(options.identity or file.local.identity or entry)
+    if not is_named and not is_free(bind):
+        own_name = default_identity(bind, socket.gethostname())
+        settings, is_named = msgspec.structs.replace(settings, identity=own_name), True
+    if options.group is not None:
+        check_group(options.group, settings.identity, entry.group if entry else None)
+        settings = msgspec.structs.replace(settings, group=options.group)
+    is_network = bool(told_seeds) or len(file.document.brokers) > 1
+    keeps = is_network and is_named  # a name that follows from a free port is another one at the next start
+    return Plan(
+        settings=settings,
+        bind=bind,
+        backend=options.backend or listening.backend,
+        peer=(listens_on(entry).peer if entry else "") or None,
+        publish=options.publish or listening.config_pub or (beside(bind) if is_network else None),
+        seeds=seeds,
+        document=file.document if options.config else None,
+        state_dir=choose_state_dir(options, file.local.state_dir, settings.identity if keeps else None, environ),
+    )
+
+
+def default_bind(seeds: list[str]) -> str:
+    """The usual address; a free port if the broker to join by has the usual one on this very machine."""
+    usual_port = DEFAULT_BIND.rpartition(":")[2]
+    is_taken = any(seed.endswith(f":{usual_port}") and is_loopback(seed) for seed in seeds)
+    return FREE_BIND if is_taken else DEFAULT_BIND
+
+
+def beside(bind: str) -> str:
+    """A free port on the same host, for the publisher."""
+    found = _TCP.match(bind)
+    return f"tcp://{found['host']}:0" if found else FREE_BIND
+
+
+def choose_state_dir(
+    options: BrokerOptions, told: str | None, identity: str | None, environ: Mapping[str, str]
+) -> Path | None:
+    """Where the broker keeps its state: as told, else by its identity; without either it keeps none."""
+    if options.is_stateless:
+        if options.state_dir is not None:
+            raise UsageError("--state-dir and --no-state exclude one another; give one of them")
+        return None
+    if options.state_dir is not None:
+        return options.state_dir
+    if told:
+        return Path(told)
+    return state_dirs.broker_dir(identity, environ) if identity is not None else None
+
+
+def is_free(bind: str) -> bool:
+    """Whether the system chooses the port."""
+    return bind.endswith((":0", ":*"))
+
+
+# --- what cannot be right -----------------------------------------------------------------------------------------
+
+
+def check_seeds(seeds: list[str]) -> None:
+    """A broker is joined by its address."""
+    from scale0.protocol.network_addresses import is_address
+
+    for seed in seeds:
+        if not is_address(seed) or is_free(seed):
+            raise UsageError(f"{seed!r} is not an address to join by\nit looks like {DEFAULT_BIND}")
+
+
+def check_group(group: str, identity: str, listed: str | None) -> None:
+    """The document has the last word on the brokers that it lists."""
+    if listed is not None and group != listed:
+        raise UsageError(
+            f"the document lists {identity} in {f'group {listed}' if listed else 'no group'}, not in {group}\n"
+            "leave --group out, or change the document"
+        )
 
 
 def is_loopback(endpoint: str) -> bool:
@@ -66,43 +229,19 @@ def check_bind(endpoints: list[str], *, is_insecure: bool) -> None:
         if not is_insecure:
             raise UsageError(
                 f"{endpoint} can be reached from other machines, and traffic is not encrypted\n"
-                f"on a network that you trust: scale0 broker --bind {endpoint} --insecure-bind\n"
-                f"for this machine alone: scale0 broker --bind {DEFAULT_BIND}"
+                "on a network that you trust: add --insecure-bind\n"
+                f"for this machine alone: an address such as {DEFAULT_BIND}"
             )
         remark(f"{endpoint} can be reached from other machines without encryption; anybody there may send tasks")
 
 
-def run(options: BrokerOptions) -> Exit:
-    """Run a broker until it is told to stop. The command line wins over the settings file."""
-    from scale0.transport.process import run_broker
-
-    settings = read_settings(options)
-    bind = options.bind or settings.bind or DEFAULT_BIND
-    backend = options.backend or settings.backend
-    check_bind([bind, *([backend] if backend else [])], is_insecure=options.is_insecure)
-    state_dir = options.state_dir or (Path(settings.state_dir) if settings.state_dir else None)
-    run_broker(
-        settings,
-        bind,
-        backend,
-        state_dir=state_dir,
-        reread=(lambda: read_settings(options)) if options.config else None,
-        ready=lambda endpoints: announce(settings.identity, endpoints),
-        is_log_json=options.is_log_json,
-        is_verbose=options.is_verbose,
-        is_quiet=options.is_quiet,
-    )
-    return Exit.GOOD
+# --- what is said -------------------------------------------------------------------------------------------------
 
 
-def read_settings(options: BrokerOptions) -> BrokerFile:
-    """The settings file, if there is one, and what the command line says instead."""
-    from scale0.transport import settings_file
-
-    settings = settings_file.load(options.config) if options.config else settings_file.BrokerFile()
-    if options.identity:
-        settings = msgspec.structs.replace(settings, identity=options.identity)
-    return settings
+def say_joining(seeds: list[str]) -> None:
+    """On stderr: it is not of the network yet, and goes on trying."""
+    sys.stderr.write(f"joining by {', '.join(seeds)}; until a broker there answers, tasks are refused\n")
+    sys.stderr.flush()
 
 
 def announce(identity: str, endpoints: list[str]) -> None:

@@ -1,8 +1,9 @@
 """`scale0 demo`: the whole product in twenty seconds, on this machine, with real processes.
 
-A broker on a free port, six workers of three services, a client's load. At a third of the time a worker is killed in
-mid-work, whose tasks others take over; at half of it one whose task cannot be repeated. Both are started again. At the
-end the books are balanced: see `demo_books.py`. The exit code says whether they did.
+Two brokers in a group, six workers of three services, half of them at each broker, and a client's load at the first.
+A worker is killed in mid-work, whose tasks others take over; then one whose task cannot be repeated; then the second
+broker, whose workers go to the first. All are started again. At the end the books are balanced: see `demo_books.py`.
+The exit code says whether they did.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from rich.live import Live
 
 from scale0.cli import demo_books, demo_view, listings, render
 from scale0.cli.demo_load import KINDS, QUESTIONS, TASK_TIMEOUT_S, Ledger, Load
-from scale0.cli.demo_processes import DemoFailed, Processes
+from scale0.cli.demo_processes import BROKERS, DemoFailed, Processes
 from scale0.cli.demo_view import Snapshot
 from scale0.cli.failures import Exit
 from scale0.cli.render import Page
 from scale0.cli.views import Row, count
 
-WORKERS_PER_SERVICE = 2
+WORKERS_PER_SERVICE = len(BROKERS)
 RESTART_AFTER_S = 2.5
 SECONDS_MIN = 6.0
 FRAME_S = 0.25
@@ -34,15 +35,16 @@ READY_LIMIT_S = 30.0
 def run(seconds: float, page: Page) -> Exit:
     """Show the demo and return whether the books balanced."""
     with Processes() as processes:
-        page.line("starting a broker, six workers and a client …")
-        endpoint = processes.start_broker()
+        page.line("starting two brokers, six workers and a client …")
+        endpoint = processes.start_broker(BROKERS[0])
+        other = processes.start_broker(BROKERS[1], join=endpoint)
         for kind in KINDS:
-            for number in range(1, WORKERS_PER_SERVICE + 1):
-                processes.start_worker(kind.service, endpoint, f"{kind.service}-{number}")
+            for number, near in enumerate((endpoint, other), 1):
+                processes.start_worker(kind.service, near, f"{kind.service}-{number}")
         from scale0.client import Client
 
         with Client(endpoint, identity="demo-client") as client:
-            books = Demo(processes, endpoint, client, max(seconds, SECONDS_MIN), page).run()
+            books = Demo(processes, [endpoint, other], client, max(seconds, SECONDS_MIN), page).run()
         codes = processes.end_all()
         page.line()
         page.lines(demo_books.draw(books))
@@ -56,7 +58,7 @@ def run(seconds: float, page: Page) -> Exit:
 
 
 class Death(msgspec.Struct):
-    """A worker's end, at its share of the time, and what follows from it."""
+    """The end of a worker, or of a broker, at its share of the time, and what follows from it."""
 
     service: str
     share: float
@@ -71,11 +73,11 @@ class Death(msgspec.Struct):
 
 
 class Demo:
-    """One run: load, pictures, one death, and the sum."""
+    """One run: load, pictures, three deaths, and the sum."""
 
-    def __init__(self, processes: Processes, endpoint: str, client: Any, seconds: float, page: Page) -> None:
+    def __init__(self, processes: Processes, endpoints: list[str], client: Any, seconds: float, page: Page) -> None:
         self._processes = processes
-        self._endpoint = endpoint
+        self._endpoints = endpoints
         self._client = client
         self._seconds = seconds
         self._page = page
@@ -84,11 +86,13 @@ class Demo:
         self._trends: dict[str, list[float]] = {kind.service: [] for kind in KINDS}
         self._services: list[Row] = []
         self._workers: list[Row] = []
+        self._brokers: list[Row] = []
         self._began_s = time.monotonic()
         self._deaths = [
-            Death("render", 1 / 3, "render is idempotent: others take over"),
-            Death("resize", 1 / 2, "resize is not idempotent: its caller is told, by 502"),
+            Death("render", 0.2, "render is idempotent: others take over"),
+            Death("resize", 0.35, "resize is not idempotent: its caller is told, by 502"),
         ]
+        self._broker_death = Death("", 0.5, "find the other broker")
 
     def run(self) -> demo_books.Books:
         self._wait_for_workers()
@@ -113,9 +117,11 @@ class Demo:
 
     def _show(self) -> None:
         with self._screen() as show:
-            while self._elapsed_s() < self._seconds or any(death.is_lasting for death in self._deaths):
+            deaths = [*self._deaths, self._broker_death]
+            while self._elapsed_s() < self._seconds or any(death.is_lasting for death in deaths):
                 frame_ends_s = time.monotonic() + FRAME_S
                 self._services, self._workers = self._ask("services"), self._ask("workers")
+                self._brokers = self._ask("network")
                 self._direct()
                 show(self._snapshot())
                 time.sleep(max(0.0, frame_ends_s - time.monotonic()))
@@ -145,12 +151,30 @@ class Demo:
                 self._kill_in_mid_work(death)
             elif death.is_lasting and elapsed_s >= death.killed_s + RESTART_AFTER_S:
                 death.is_back = True
-                self._processes.start_worker(death.service, self._endpoint, death.victim)
+                self._processes.start_worker(death.service, self._endpoints[0], death.victim)
                 self._tell("ok", f"{death.victim} started again")
+        self._direct_broker(self._broker_death, elapsed_s)
+
+    def _direct_broker(self, death: Death, elapsed_s: float) -> None:
+        """The second broker dies while tasks of the first one run at its workers, and comes back where it was."""
+        if not death.victim and elapsed_s >= death.share * self._seconds:
+            death.victim, death.killed_s = BROKERS[1], elapsed_s
+            here = next((row for row in self._brokers if row["identity"] == death.victim), {})
+            self._processes.kill(death.victim)
+            passed_on, workers = count(here.get("forwarded") or 0, "forwarded task"), here.get("workers") or 0
+            how = f"broker {death.victim} killed (SIGKILL) after {passed_on}"
+            self._tell("bad", f"{how}; its {count(workers, 'worker')} {death.consequence}")
+        elif death.is_lasting and elapsed_s >= death.killed_s + RESTART_AFTER_S:
+            death.is_back = True
+            self._processes.start_broker(death.victim, bind=self._endpoints[1], join=self._endpoints[0])
+            self._tell("ok", f"broker {death.victim} started again: its workers go home")
 
     def _kill_in_mid_work(self, death: Death) -> None:
         """Pause a worker and look: with a task in hand it is killed, else it goes on until the next frame."""
-        for identity in sorted(name for name in self._processes.names() if name.startswith(f"{death.service}-")):
+        near = [str(row["identity"]) for row in self._workers]  # of the broker that can be asked how busy they are
+        for identity in sorted(name for name in near if name.startswith(f"{death.service}-")):
+            if identity not in self._processes.names():
+                continue
             self._processes.pause(identity)
             in_hand = sum(row["busy"] for row in self._ask("workers") if row["identity"] == identity)
             if not in_hand:
@@ -173,10 +197,11 @@ class Demo:
         return Snapshot(
             elapsed_s,
             self._seconds,
-            self._endpoint,
+            self._endpoints[0],
             figures,
             self._services,
             self._workers,
+            self._brokers,
             self._trends,
             self._events,
             (submitted, replied, errors.total(), submitted - replied - errors.total()),
@@ -187,7 +212,7 @@ class Demo:
     def _wait_for_workers(self) -> None:
         wanted = WORKERS_PER_SERVICE * len(KINDS)
         deadline_s = time.monotonic() + READY_LIMIT_S
-        while len([row for row in self._ask("workers") if row.get("state") == "ready"]) < wanted:
+        while len([row for row in self._ask("network_workers") if row.get("state") in ("ready", "full")]) < wanted:
             if fallen := self._processes.fallen():
                 raise DemoFailed(f"{fallen[0]} did not start\n{self._processes.last_words(fallen[0])}")
             if time.monotonic() > deadline_s:

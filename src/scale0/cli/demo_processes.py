@@ -20,7 +20,11 @@ READY = re.compile(r"ready on (\S+)")
 START_LIMIT_S = 20.0
 END_LIMIT_S = 10.0
 
-SETTINGS = f"default_heartbeat_interval_s = {HEARTBEAT_S}\n"
+BROKERS = ("demo-1", "demo-2")
+SETTINGS = f"""default_heartbeat_interval = {HEARTBEAT_S}
+failback = "automatic"
+failback_after = 1.0
+"""
 
 
 class DemoFailed(Scale0Error):
@@ -42,17 +46,18 @@ class Processes:
         self.end_all()
         self._directory.cleanup()
 
-    def start_broker(self) -> str:
-        """Start the broker on a free port and return its address."""
+    def start_broker(self, name: str, *, bind: str = "tcp://127.0.0.1:0", join: str = "") -> str:
+        """Start a broker, alone or to join another, and return its address."""
         settings = self.directory / "broker.toml"
         settings.write_text(SETTINGS, encoding="utf-8")
+        how: list[str | Path] = ["--join", join] if join else ["--config", settings]
         child = self._start(
-            "broker", "broker", "--bind", "tcp://127.0.0.1:0", "--identity", "demo", "--config", settings
+            name, "broker", "--bind", bind, "--identity", name, "--state-dir", self.directory / name, *how
         )
         line = _first_line(child, START_LIMIT_S)
         found = READY.search(line)
         if found is None:
-            raise DemoFailed(f"the broker did not start\n{self.last_words('broker')}")
+            raise DemoFailed(f"broker {name} did not start\n{self.last_words(name)}")
         return found[1]
 
     def start_worker(self, service: str, endpoint: str, identity: str) -> None:
@@ -85,10 +90,10 @@ class Processes:
         return "\n".join(text.splitlines()[-lines:])
 
     def end_all(self) -> dict[str, int]:
-        """Workers first, then the broker, politely; whoever stays is killed. Returns their exit codes."""
+        """Workers first, then the brokers, politely; whoever stays is killed. Returns their exit codes."""
         codes: dict[str, int] = {}
-        workers = [name for name in self._children if name != "broker"]
-        for names in (workers, [name for name in self._children if name == "broker"]):
+        workers = [name for name in self._children if name not in BROKERS]
+        for names in (workers, *([name] for name in reversed(BROKERS) if name in self._children)):
             for name in names:
                 with contextlib.suppress(ProcessLookupError):
                     self._children[name].send_signal(signal.SIGTERM)
@@ -103,7 +108,7 @@ class Processes:
             child = subprocess.Popen(
                 [sys.executable, "-m", "scale0.cli.demo_child", *map(str, arguments)],
                 stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE if name == "broker" else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if name in BROKERS else subprocess.DEVNULL,
                 stderr=log,
                 text=True,
                 # Ctrl-C goes to the whole process group of a terminal; the demo alone decides who ends when.

@@ -26,7 +26,8 @@ class Snapshot(msgspec.Struct):
     endpoint: str
     figures: dict[str, Figures]
     services: list[Row]
-    workers: list[Row]
+    workers: list[Row]  # of the broker that is asked
+    brokers: list[Row]
     trends: dict[str, list[float]]
     events: list[tuple[float, str, str]]  # when, fill, what
     totals: tuple[int, int, int, int]  # submitted, replied, errors, open
@@ -49,10 +50,11 @@ def draw(snapshot: Snapshot, width: int | None) -> list[Text]:
     lines = [_headline(snapshot), _progress(snapshot, min(width or 80, 80)), Text("")]
     lines += render.table(COLUMNS, [_row(snapshot, service) for service in snapshot.figures], width=width)
     lines.append(Text(""))
+    lines.append(Text.assemble(("brokers  ", "dim"), _brokers(snapshot)))
     submitted, replied, errored, still_open = snapshot.totals
     lines.append(
         Text.assemble(
-            ("books  ", "dim"),
+            ("books    ", "dim"),
             f"{submitted:,} submitted = {replied:,} replied + {count(errored, 'error')} + {still_open:,} open",
         )
     )
@@ -70,6 +72,7 @@ def draw_plain(snapshot: Snapshot) -> Text:
             f" queued {_queued(snapshot, service)} errors {figures.errored:,}"
             f" lru {' '.join(identity for identity, _fill in _lru(snapshot.workers, service)) or render.UNKNOWN}"
         )
+    parts.append(_brokers(snapshot).plain)
     return Text(f"{snapshot.elapsed_s:4.0f} s  " + " · ".join(parts))
 
 
@@ -78,10 +81,27 @@ def draw_event(event: tuple[float, str, str]) -> Text:
 
 
 def _headline(snapshot: Snapshot) -> Text:
-    workers = count(len(snapshot.workers), "worker")
+    workers = count(sum(row.get("workers") or 0 for row in snapshot.brokers), "worker")
     gone = [row for row in snapshot.services if row.get("state") == "no worker"]
     fill = "warn" if gone or any(is_late(row) for row in snapshot.workers) else "ok"
-    return render.verdict(fill, f"Scale0 demo: 1 broker at {snapshot.endpoint}, {workers}, 3 services, 1 client")
+    gone_brokers = [row for row in snapshot.brokers if row.get("state") != "active"]
+    fill = "bad" if gone_brokers else fill
+    brokers = count(len(snapshot.brokers), "broker")
+    return render.verdict(fill, f"Scale0 demo: {brokers}, {workers}, 3 services, 1 client at {snapshot.endpoint}")
+
+
+def _brokers(snapshot: Snapshot) -> Text:
+    """Each broker with its state, its workers, and the tasks that were passed on to it."""
+    parts = []
+    for row in snapshot.brokers:
+        state = str(row.get("state"))
+        fill, glyph = ("ok", "●") if state == "active" else ("ok", "○") if state == "joining" else ("bad", "✗")
+        known = row.get("workers")
+        workers = "" if known is None else f", {count(known, 'worker')}"
+        passed_on = f", {row['forwarded']:,} tasks passed on to it" if row.get("forwarded") else ""
+        name = render.safe(row.get("identity", "?"))
+        parts.append(Text.assemble((glyph, render.STYLES[fill]), f" {name} {state}{workers}{passed_on}"))
+    return Text("  ").join(parts)
 
 
 def _progress(snapshot: Snapshot, width: int) -> Text:

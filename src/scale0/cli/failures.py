@@ -75,7 +75,11 @@ def explain(error: BaseException) -> list[str]:
 def _explain_unreachable(error: errors.Unreachable, tried: dict[str, str]) -> list[str]:
     where = ", ".join(tried) or "any known address"
     whys = list(tried.values()) if len(tried) == 1 else [f"{endpoint}: {why}" for endpoint, why in tried.items()]
-    return [f"no broker at {where} after {error.waited_s:.3g} s", *whys, "start one: scale0 broker"]
+    # A why that begins with a code is a broker's own word: somebody is there, and does not serve now.
+    is_there = any(why[:3].isdigit() for why in tried.values())
+    cure = "ask another one: --broker ADDRESS" if is_there else "start one: scale0 broker"
+    what = f"no broker that serves at {where}" if is_there else f"no broker at {where}"
+    return [f"{what} after {error.waited_s:.3g} s", *whys, cure]
 
 
 def report(error: BaseException) -> Exit:

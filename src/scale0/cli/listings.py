@@ -1,4 +1,4 @@
-"""`scale0 services`, `workers`, `clients`, `brokers`, `dead-letters`: ask a built-in service, show its answer.
+"""`scale0 services`, `workers`, `network` and other listings: ask a built-in service, show its answer.
 
 The broker answers `scale0.services` and its like with one JSON document, so the listing that a person reads and the
 document that `--json` prints come from the same bytes. `--watch` asks again each second: a screen that is drawn
@@ -57,11 +57,12 @@ def parse(document: bytes) -> Listing:
 
 
 def draw(listing: Listing, view: View, *, width: int | None, is_wide: bool) -> list[Text]:
-    """The lines of a listing: verdict, table, next command."""
-    rows = sorted(listing.rows, key=view.rank)
+    """The lines of a listing: verdict, table, what stands below it, next command."""
+    rows = sorted(view.digest(listing.rows), key=view.rank)
     lines = [render.verdict(*view.verdict(rows, listing.broker))]
     if rows:
         lines += render.table(view.columns, [view.cells(row) for row in rows], width=width, is_wide=is_wide)
+    lines += view.sections(rows, is_wide)
     if not listing.complete:
         lines.append(Text.assemble(("!", render.STYLES["warn"]), " not complete: the broker left rows out"))
     if advice := view.advise(rows):
@@ -112,7 +113,7 @@ def _watch(view: View, documents: Iterator[bytes], options: Options, page: Page)
 def _exit(listing: Listing, view: View, options: Options) -> Exit:
     if not listing.complete:
         return Exit.PARTIAL
-    fill, _sentence = view.verdict(listing.rows, listing.broker)
+    fill, _sentence = view.verdict(view.digest(listing.rows), listing.broker)
     return Exit.BAD_ANSWER if options.is_checking and fill in {"warn", "bad"} else Exit.GOOD
 
 

@@ -6,20 +6,31 @@ exception ends the process; see `failures.py` for what the user sees then.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from scale0.cli import failures
+from scale0.cli import broker_options, config_app, failures
 from scale0.cli.failures import Exit
-from scale0.errors import Scale0Error, UsageError
-
-DEFAULT_BROKER = "tcp://127.0.0.1:5555"
+from scale0.cli.options import (
+    DEFAULT_BROKER,
+    AsJson,
+    AuthFile,
+    BrokerAddress,
+    Check,
+    NoSave,
+    Timeout,
+    Watch,
+    Wide,
+    addresses,
+    connected,
+    leave,
+    reader,
+    show_listing,
+)
+from scale0.errors import Scale0Error
 
 app = typer.Typer(
     name="scale0",
@@ -41,16 +52,6 @@ Nothing at hand yet? [bold]scale0 demo[/bold] shows all of it in 20 seconds.
 )
 
 RUN, ASK, LOOK, OPERATE = "Run", "Ask", "Look", "Operate"
-
-BrokerAddress = Annotated[
-    str,
-    typer.Option("--broker", "-b", envvar="SCALE0_BROKER", metavar="ADDRESS", help="The broker; several with commas."),
-]
-Timeout = Annotated[float, typer.Option("--timeout", "-t", min=0.001, metavar="SECONDS", help="How long to wait.")]
-AsJson = Annotated[bool, typer.Option("--json", help="The answer as JSON, with raw units.")]
-Watch = Annotated[bool, typer.Option("--watch", "-w", help="Ask again each second; with --json, a line each time.")]
-Wide = Annotated[bool, typer.Option("--wide", help="Every column, whatever the width.")]
-Check = Annotated[bool, typer.Option("--check", help="Exit with 1 unless the verdict is good.")]
 
 
 def _version(is_wanted: bool) -> None:
@@ -77,32 +78,27 @@ def root(
 
 @app.command(rich_help_panel=RUN)
 def broker(
-    bind: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Where to listen; port 0 takes a free one.",
-            show_default=DEFAULT_BROKER,
-        ),
-    ] = None,
-    backend: Annotated[str | None, typer.Option(metavar="ADDRESS", help="A port of their own for the workers.")] = None,
-    config: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="Settings, as TOML or JSON.")] = None,
-    identity: Annotated[str | None, typer.Option(help="What the broker calls itself.")] = None,
-    state_dir: Annotated[
-        Path | None, typer.Option(file_okay=False, help="Where it keeps what must outlive a restart.")
-    ] = None,
-    is_log_json: Annotated[bool, typer.Option("--log-json", help="Log JSON lines.")] = False,
-    is_quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Log warnings and worse only.")] = False,
-    is_verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more, and show tracebacks.")] = False,
-    is_insecure: Annotated[
-        bool, typer.Option("--insecure-bind", help="Allow an address that other machines can reach, unencrypted.")
-    ] = False,
+    bind: broker_options.Bind = None,
+    backend: broker_options.Backend = None,
+    config: broker_options.ConfigFile = None,
+    identity: broker_options.Identity = None,
+    join: broker_options.Join = None,
+    group: broker_options.Group = None,
+    publish: broker_options.Publish = None,
+    state_dir: broker_options.StateDir = None,
+    is_stateless: broker_options.NoState = False,
+    is_log_json: broker_options.LogJson = False,
+    is_quiet: broker_options.Quiet = False,
+    is_verbose: broker_options.Verbose = False,
+    is_insecure: broker_options.Insecure = False,
 ) -> None:
     """Start a broker. It says on stdout when it is ready and where; Ctrl-C drains it and ends it.
 
     \b
       scale0 broker
-      scale0 broker --bind tcp://127.0.0.1:0        a free port
+      scale0 broker --bind tcp://127.0.0.1:0                 a free port
+      scale0 broker --join tcp://127.0.0.1:5555              a second one
+      scale0 broker --config network.toml --identity eu-2    one of several
     """
     from scale0.cli import broker_command
 
@@ -113,13 +109,17 @@ def broker(
         backend=backend,
         config=config,
         identity=identity,
+        group=group,
+        join=[address for told in join or [] for address in addresses(told)],
+        publish=publish,
         state_dir=state_dir,
+        is_stateless=is_stateless,
         is_log_json=is_log_json,
         is_verbose=is_verbose,
         is_quiet=is_quiet,
         is_insecure=is_insecure,
     )
-    _leave(broker_command.run(options))
+    leave(broker_command.run(options))
 
 
 @app.command(rich_help_panel=RUN)
@@ -132,6 +132,7 @@ def worker(
     capacity: Annotated[int | None, typer.Option(min=1, help="Tasks at once, in each process.")] = None,
     processes: Annotated[int, typer.Option(min=1, help="How many processes; one that crashes is started again.")] = 1,
     is_reloading: Annotated[bool, typer.Option("--reload", help="Restart when the source changes.")] = False,
+    is_not_saving: NoSave = False,
     is_verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more, and show tracebacks.")] = False,
 ) -> None:
     """Serve what a module offers. Ctrl-C finishes what has begun and leaves cleanly.
@@ -153,19 +154,20 @@ def worker(
         processes=processes,
         is_reloading=is_reloading,
         is_verbose=is_verbose,
+        is_saving=not is_not_saving,
     )
-    _leave(worker_command.run(command))
+    leave(worker_command.run(command))
 
 
 @app.command(rich_help_panel=RUN)
 def demo(
     seconds: Annotated[float, typer.Option(min=6.0, max=600.0, help="How long the load runs.")] = 18.0,
 ) -> None:
-    """See it all at work: a broker, six workers, a load, a worker killed on purpose, and the books balanced."""
+    """See it all at work: two brokers, six workers, a load, workers and a broker killed, and the books balanced."""
     from scale0.cli import demo as engine
     from scale0.cli.render import Page
 
-    _leave(engine.run(seconds, Page()))
+    leave(engine.run(seconds, Page()))
 
 
 # --- ask ----------------------------------------------------------------------------------------------------------
@@ -183,6 +185,7 @@ def call(
     priority: Annotated[int, typer.Option(min=0, max=3, help="0 background, 1 normal, 2 high, 3 urgent.")] = 1,
     is_streaming: Annotated[bool, typer.Option("--stream", "-s", help="Print each part as it comes.")] = False,
     is_raw: Annotated[bool, typer.Option("--raw", help="Bytes in, bytes out; without an argument from stdin.")] = False,
+    is_not_saving: NoSave = False,
 ) -> None:
     """Send one task and print its reply.
 
@@ -196,8 +199,8 @@ def call(
 
     wanted = call_command.Call(service, argument, timeout, priority, is_streaming, is_raw)
     args, kwargs = call_command.prepare(wanted, call_command.default_stdin())
-    with _reader(), _client(broker) as client:
-        _leave(call_command.run(client, wanted, args, kwargs, sys.stdout))
+    with reader(), connected(broker, is_saving=not is_not_saving) as client:
+        leave(call_command.run(client, wanted, args, kwargs, sys.stdout))
 
 
 # --- look ---------------------------------------------------------------------------------------------------------
@@ -212,7 +215,7 @@ def services(
     is_checking: Check = False,
 ) -> None:
     """Can each service be served?"""
-    _list("services", broker, is_json, is_watching, is_wide, is_checking)
+    show_listing("services", broker, is_json, is_watching, is_wide, is_checking)
 
 
 @app.command(rich_help_panel=LOOK)
@@ -224,7 +227,7 @@ def workers(
     is_checking: Check = False,
 ) -> None:
     """Who is slow, silent or stuck? Least recently used first."""
-    _list("workers", broker, is_json, is_watching, is_wide, is_checking)
+    show_listing("workers", broker, is_json, is_watching, is_wide, is_checking)
 
 
 @app.command(rich_help_panel=LOOK)
@@ -236,7 +239,7 @@ def clients(
     is_checking: Check = False,
 ) -> None:
     """Who presses?"""
-    _list("clients", broker, is_json, is_watching, is_wide, is_checking)
+    show_listing("clients", broker, is_json, is_watching, is_wide, is_checking)
 
 
 @app.command(rich_help_panel=LOOK)
@@ -248,7 +251,19 @@ def brokers(
     is_checking: Check = False,
 ) -> None:
     """Who serves, and do its books balance?"""
-    _list("brokers", broker, is_json, is_watching, is_wide, is_checking)
+    show_listing("brokers", broker, is_json, is_watching, is_wide, is_checking)
+
+
+@app.command(rich_help_panel=LOOK)
+def network(
+    broker: BrokerAddress = DEFAULT_BROKER,
+    is_json: AsJson = False,
+    is_watching: Watch = False,
+    is_wide: Wide = False,
+    is_checking: Check = False,
+) -> None:
+    """Who serves with whom? Brokers, groups, links, workers of each service, config versions."""
+    show_listing("network", broker, is_json, is_watching, is_wide, is_checking)
 
 
 @app.command(name="dead-letters", rich_help_panel=LOOK)
@@ -260,7 +275,7 @@ def dead_letters(
     is_checking: Check = False,
 ) -> None:
     """Which tasks failed their last attempt?"""
-    _list("dead_letters", broker, is_json, is_watching, is_wide, is_checking)
+    show_listing("dead_letters", broker, is_json, is_watching, is_wide, is_checking)
 
 
 # --- operate ------------------------------------------------------------------------------------------------------
@@ -278,75 +293,30 @@ def manage(
         str,
         typer.Argument(
             metavar="COMMAND",
-            help="list, disable, enable, drain, reload_config, …",
+            help="list, disable, enable, drain, balance, failback, reload_config, …",
             autocompletion=_management_commands,
         ),
     ],
     words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Its arguments.")] = None,
     broker: BrokerAddress = DEFAULT_BROKER,
-    auth_file: Annotated[
-        Path | None, typer.Option(envvar="SCALE0_AUTH_FILE", help="A file of mode 600 that holds id:password.")
-    ] = None,
+    auth_file: AuthFile = None,
     timeout: Timeout = 5.0,
 ) -> None:
     """Change a broker's state. Credentials come from SCALE0_AUTH_ID and SCALE0_AUTH_PASSWORD, or from a file.
 
     \b
       scale0 manage drain
-      scale0 manage list what=workers
+      scale0 manage list network
+      scale0 manage failback broker=eu-1
     """
     from scale0.cli import manage_command
 
-    _leave(manage_command.run(addresses(broker), command, words or [], auth_file, timeout))
+    leave(manage_command.run(addresses(broker), command, words or [], auth_file, timeout))
 
 
-# --- shared -------------------------------------------------------------------------------------------------------
+app.add_typer(config_app.app, name="config", rich_help_panel=OPERATE)
 
-
-def addresses(broker: str) -> list[str]:
-    """The addresses in an option or variable that may hold several."""
-    found = [address for address in broker.replace(",", " ").split() if address]
-    for address in found:
-        if "://" not in address:
-            raise UsageError(f"{address!r} is not an address\nit looks like {DEFAULT_BROKER}")
-    if not found:
-        raise UsageError(f"no broker's address was given\nit looks like {DEFAULT_BROKER}")
-    return found
-
-
-def _client(broker: str, timeout_s: float = 60.0) -> Any:
-    from scale0.client import Client
-
-    return Client(addresses(broker), timeout=timeout_s)
-
-
-def _list(name: str, broker: str, is_json: bool, is_watching: bool, is_wide: bool, is_checking: bool) -> None:
-    from scale0.cli import listings
-    from scale0.cli.render import Page
-
-    options = listings.Options(is_json, is_watching, is_wide, is_checking)
-    with _reader(), _client(broker, timeout_s=5.0) as client:
-
-        def ask(service: str) -> bytes:
-            document: bytes = client.call(service, returns=bytes)
-            return document
-
-        _leave(listings.show(name, ask, options, Page()))
-
-
-@contextlib.contextmanager
-def _reader() -> Iterator[None]:
-    """Whoever reads our output may go early, as in `scale0 services | head`: that is no error."""
-    try:
-        yield
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python's flush at exit must not complain
-        raise typer.Exit from None
-
-
-def _leave(code: int) -> None:
-    if code:
-        raise typer.Exit(int(code))
+# --- the process --------------------------------------------------------------------------------------------------
 
 
 def run() -> None:

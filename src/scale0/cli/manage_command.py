@@ -21,15 +21,32 @@ from scale0.cli.failures import Exit
 from scale0.errors import Scale0Error, UsageError
 
 COMMANDS: dict[str, str] = {
-    "list": "what there is: what=services, workers, clients, brokers, config, dead_letters or error_clients",
+    "list": "what there is: services, workers, clients, brokers, network, config, config_history, dead_letters, …",
     "disable": "accept nothing more, finish what is in flight, and stay off over restarts",
     "enable": "accept again",
-    "drain": "finish what is held, then stop",
+    "drain": "move workers and clients away, finish what is held",
+    "balance": "move workers until the brokers of the group have equal shares",
+    "failback": "send those who came from a broker that was lost back to it: broker=…, or to all",
     "reload_config": "read the config file again",
+    "config_apply": "change the network's config: document=…; scale0 config apply shows what changes first",
+    "config_rollback": "run an older version again: version=…; as scale0 config rollback",
+    "forget_broker": "take a broker=… that will not come back out of the network's config",
     "clear_error_client": "forgive a connection=… that is ignored, or all",
     "clear_dead_letters": "forget the tasks that failed their last attempt",
 }
 """What `--help` and completion offer; the broker has the last word on what it knows."""
+
+BARE_WORDS: dict[str, str] = {
+    "list": "what",
+    "failback": "broker",
+    "config_rollback": "version",
+    "forget_broker": "broker",
+    "clear_error_client": "connection",
+}
+"""The argument that a word without a key means: `manage list network` is `manage list what=network`."""
+
+TEXT_ARGUMENTS = frozenset({*BARE_WORDS.values(), "base", "comment", "document"})
+"""Never read as JSON: version 1.40 is not the number 1.4."""
 
 
 class Credentials(msgspec.Struct, frozen=True):
@@ -68,25 +85,33 @@ def _from_file(file: Path) -> Credentials:
     return Credentials(auth_id, password)
 
 
-def read_arguments(words: Sequence[str]) -> dict[str, Any]:
+def read_arguments(words: Sequence[str], command: str = "") -> dict[str, Any]:
     """`what=workers limit=10` as a map; a value that reads as JSON is taken as such, any other as text."""
     arguments: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
-        if not equals or not key:
+        if not equals and command in BARE_WORDS:
+            key, value = BARE_WORDS[command], word
+        elif not equals or not key:
             raise UsageError(f"{word!r} is no argument; write key=value")
-        try:
-            arguments[key] = msgspec.json.decode(value)
-        except msgspec.DecodeError:
-            arguments[key] = value
+        if key in arguments:
+            raise UsageError(f"{key} is given twice")
+        arguments[key] = value if key in TEXT_ARGUMENTS else _value(value)
     return arguments
+
+
+def _value(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
 
 
 def run(endpoints: Sequence[str], command: str, words: Sequence[str], auth_file: Path | None, timeout_s: float) -> Exit:
     """Carry `command` out on each broker and print the results as JSON: of several with their addresses."""
     from scale0.client.manager import manage
 
-    credentials, arguments = read_credentials(auth_file), read_arguments(words)
+    credentials, arguments = read_credentials(auth_file), read_arguments(words, command)
     ends: list[Exit] = []
     for endpoint in endpoints:
         try:

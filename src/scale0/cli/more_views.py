@@ -1,10 +1,12 @@
-"""The views of brokers, clients and dead letters; see `views.py` for the rules that all views keep."""
+"""The views of brokers, clients and dead letters, and the table of all; see `views.py` for the rules that all keep."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from scale0.cli import render
+from scale0.cli.history_view import HISTORY
+from scale0.cli.network_view import NETWORK
 from scale0.cli.render import Cell, Column
 from scale0.cli.views import SERVICES, WORKERS, BrokerInfo, Row, View, count, micros, names, number, text
 
@@ -158,6 +160,8 @@ VIEWS: dict[str, View] = {
     "workers": WORKERS,
     "clients": CLIENTS,
     "brokers": BROKERS,
+    "network": NETWORK,
+    "config_history": HISTORY,
     "dead_letters": DEAD_LETTERS,
 }
 """By the name of the built-in service, without `scale0.`."""

@@ -8,6 +8,7 @@ healthy is quiet. Rows come from elsewhere, perhaps from a newer broker: a key t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -27,20 +28,41 @@ class BrokerInfo(msgspec.Struct):
     epoch: int = 0
     config_version: str | int = ""
     uptime_us: int = 0
+    network: str = ""
+    group: str = ""
 
     @property
     def config(self) -> str:
-        """`v42`: the version's number, without epoch and hash."""
-        parts = str(self.config_version).split(".")
-        return f"v{render.safe(parts[1] if len(parts) == 3 else parts[0] or '0')}"
+        return short_version(self.config_version)
 
     @property
     def short(self) -> str:
         return f"({render.safe(self.identity)}, config {self.config})"
 
 
+def short_version(version: str | int) -> str:
+    """`v42`: the version's number, without epoch and hash."""
+    parts = str(version).split(".")
+    if len(parts) != 3:
+        return f"v{render.safe(parts[0] or '0')}"
+    epoch, number = parts[0], parts[1]
+    return f"v{render.safe(number if epoch == '1' else f'{epoch}.{number}')}"  # a forced change opens an epoch
+
+
+def _as_they_are(rows: Sequence[Row]) -> Sequence[Row]:
+    return rows
+
+
+def _nothing(_rows: Sequence[Row], _is_wide: bool) -> list[Text]:
+    return []
+
+
 class View(msgspec.Struct, frozen=True):
-    """How one listing is shown. `verdict` gives fill and sentence; `rank` sorts, problems first."""
+    """How one listing is shown.
+
+    `verdict` gives fill and sentence; `rank` sorts, problems first; `digest` adds to each row what the others say of
+    it; `sections` stand below the table, and with `True` leave nothing out.
+    """
 
     noun: str
     columns: tuple[Column, ...]
@@ -48,6 +70,8 @@ class View(msgspec.Struct, frozen=True):
     rank: Callable[[Row], tuple[Any, ...]]
     verdict: Callable[[Sequence[Row], BrokerInfo], tuple[str, str]]
     advise: Callable[[Sequence[Row]], str]
+    digest: Callable[[Sequence[Row]], Sequence[Row]] = _as_they_are
+    sections: Callable[[Sequence[Row], bool], list[Text]] = _nothing
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
@@ -73,6 +97,14 @@ def micros(row: Row, key: str) -> float | None:
 def names(row: Row, key: str) -> str:
     value = row.get(key)
     return " ".join(render.safe(item) for item in value) if isinstance(value, list) and value else render.UNKNOWN
+
+
+def moment(time_us: float) -> str:
+    """`2024-05-01 12:00:00`, in UTC."""
+    try:
+        return datetime.fromtimestamp(time_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return render.UNKNOWN  # no moment of our calendar
 
 
 # --- services -----------------------------------------------------------------------------------------------------
@@ -174,7 +206,7 @@ def _worker_cells(row: Row) -> Sequence[Cell]:
         f"{number(row, 'busy')}/{number(row, 'capacity')}",
         number(row, "stuck"),
         f"{render.seconds(age)}/{render.seconds(interval)}",
-        BrokerInfo(config_version=row.get("config_version") or "").config,
+        short_version(row.get("config_version") or ""),
         _clock(row),
         number(row, "dispatched"),
         names(row, "services"),

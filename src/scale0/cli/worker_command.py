@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from scale0.cli import failures
+from scale0.cli import failures, saving
 from scale0.errors import Scale0Error, UsageError
 from scale0.transport.addresses import read_addresses
 from scale0.worker import Worker
@@ -40,6 +40,7 @@ class WorkerCommand(msgspec.Struct, kw_only=True):
     processes: int = 1
     is_reloading: bool = False
     is_verbose: bool = False
+    is_saving: bool = True  # keep the last config for the next start; where, the worker's own settings may say
 
 
 def run(command: WorkerCommand) -> int:
@@ -60,6 +61,10 @@ def serve(command: WorkerCommand) -> int:
         worker.options.brokers = read_addresses(command.brokers)
     if command.capacity is not None:
         worker.options.capacity = check_capacity(command.capacity)
+    if not command.is_saving:
+        worker.options.save_config = None
+    elif worker.options.save_config is None:
+        worker.options.save_config = saving.file_for("worker", worker.options.brokers)
     return worker.run()
 
 

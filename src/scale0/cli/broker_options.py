@@ -1,0 +1,60 @@
+"""The options of `scale0 broker`, each with what `--help` says of it; those of networks have a panel of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scale0.cli.options import DEFAULT_BROKER
+
+NETWORK = "In a network of brokers"
+
+Bind = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Where to listen; port 0 takes a free one.", show_default=DEFAULT_BROKER),
+]
+Backend = Annotated[str | None, typer.Option(metavar="ADDRESS", help="A port of their own for the workers.")]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(exists=True, dir_okay=False, help="Its settings, or a network's: .toml, .json, .zpl or .xml."),
+]
+Identity = Annotated[str | None, typer.Option(help="What the broker calls itself.")]
+StateDir = Annotated[
+    Path | None,
+    typer.Option(
+        file_okay=False,
+        help="Where it keeps what must outlive a restart.",
+        show_default="in a network, $XDG_STATE_HOME/scale0/brokers/IDENTITY",
+    ),
+]
+NoState = Annotated[bool, typer.Option("--no-state", help="Keep nothing on disk.")]
+LogJson = Annotated[bool, typer.Option("--log-json", help="Log JSON lines.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Log warnings and worse only.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log more, and show tracebacks.")]
+Insecure = Annotated[
+    bool, typer.Option("--insecure-bind", help="Allow an address that other machines can reach, unencrypted.")
+]
+
+Join = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ADDRESS",
+        rich_help_panel=NETWORK,
+        help="A broker of the network to join; may be given again. Nobody there yet: it goes on trying.",
+    ),
+]
+Group = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=NETWORK, help="The group that it joins: brokers that stand in for one another."),
+]
+Publish = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        rich_help_panel=NETWORK,
+        help="Where it tells its config's version.",
+        show_default="a free port",
+    ),
+]
