@@ -52,7 +52,7 @@ def _alone(options: Options) -> Window:
 
 def _heartbeating(count: int, options: Options) -> tuple[float, float, float]:
     """CPU in percent of a core, PONGs a second, KiB for each worker."""
-    scale0 = peers.Scale0(default_heartbeat_interval_s=_INTERVAL_MS / 1000)
+    scale0 = peers.Scale0(default_heartbeat_interval=_INTERVAL_MS / 1000)
     load = Load(count, in_flight=0, ping_ms=_INTERVAL_MS)
     with scale0.started(options.directory) as running:
         measure.watch(None, {}, options.warm_up_s)

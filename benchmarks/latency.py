@@ -47,16 +47,16 @@ def run(options: Options) -> Result:
 
         asks = {_OURS: ask_ours, _BARE: ask_bare}
         for ask in asks.values():
-            _block(ask, max(1, options.calls // 5))
+            block(ask, max(1, options.calls // 5))
         for repetition in range(options.repetitions * 2):
             for name, ask in asks.items():
-                found[name].append(_block(ask, options.calls))
+                found[name].append(block(ask, options.calls))
             p50s = ", ".join(f"{name} {median(blocks[-1]):.0f} µs" for name, blocks in found.items())
             options.say(f"latency {repetition + 1}/{options.repetitions * 2}: {p50s}")
     return _result(found)
 
 
-def _block(ask: Callable[[], None], calls: int) -> list[float]:
+def block(ask: Callable[[], None], calls: int) -> list[float]:
     """µs of each call."""
     times = []
     for _ in range(calls):

@@ -1,11 +1,14 @@
 /* One client and many workers in one process, as cheap as can be, so that the broker is the bottleneck and not its load.
  *
- * Usage: load PAGE RECORDS FRONTEND BACKEND native|plain WORKERS SERVING IN_FLIGHT BODY_BYTES PING_MS RATE
+ * Usage: load PAGE RECORDS FRONTEND BACKEND native|plain WORKERS SERVING IN_FLIGHT BODY_BYTES PING_MS RATE EVENLY
  *
  * `native` speaks Scale0's wire format: the frames that need msgpack are made by load.py and read from RECORDS; TASK,
  * TASKREPLY and PING are patched copies of templates. `plain` echoes whatever comes, for zmq.proxy.
  * With RATE the client sends so many tasks a second, in portions each millisecond, and IN_FLIGHT stays the most; with 0 it
- * sends the next one as soon as one is answered. Workers below SERVING offer the service that the client asks for; the others offer one that nobody asks for.
+ * sends the next one as soon as one is answered, and no latencies are noted. Workers below SERVING offer the service
+ * that the client asks for; the others offer one that nobody asks for. A worker takes a pushed config as the library
+ * does: it names the new version in its next PING. Whatever else a broker asks for, such as a move, is ignored.
+ * With EVENLY 1 the PINGs of all workers are spread over the interval, with 0 each counts from when its worker was ready.
  * The numbers of PAGE's slots are in measure.py. Reading a socket always goes on until nothing is left after the last
  * send: a send may swallow the wake-up of a message that has just come.
  */
@@ -40,15 +43,24 @@ extern int zmq_msg_more(const zmq_msg_t *);
 enum { ZMQ_DEALER = 5, ZMQ_FD = 14, ZMQ_LINGER = 17, ZMQ_SNDHWM = 23, ZMQ_RCVHWM = 24, ZMQ_MAX_SOCKETS = 2 };
 enum { DONTWAIT = 1, SNDMORE = 2 };
 
-enum { STOP, READY, COMPLETED, ERRORS, PONGS, RENEWED };
+enum { STOP, READY, COMPLETED, ERRORS, PONGS, RENEWED, CONFIGS, CONFIGACKS, NEWEST, REACHED, REACHED_US, SAMPLES };
+enum { SAMPLES_AT = 512, SAMPLES_MAX = 1 << 15, PAGE_BYTES = (SAMPLES_AT + 2 * SAMPLES_MAX) * 8 };
 enum { CONFIG = 2, CONFIGACK = 3, READYOK = 5, PONG = 7, TASK = 8, TASKREPLY = 9, FORCENEGOTIATE = 13, ERROR = 17 };
 enum { R_TASK, R_CLIENT_CONNECT, R_CLIENT_PING, R_READY, R_READY_OTHER, R_WORKER_PING, R_WORKER_CONNECT };
 /* Where the packed fields stand in a header frame; load.py checks them against the codec. */
-enum { AT_ATTEMPT = 7, AT_ID_LENGTH = 10, AT_BEHIND = 18, AT_TASK_ID = 54, AT_REPLY_ID = 55, AT_PING_TIME = 7 };
-enum { RING = 1 << 16, AHEAD = 256, CLIENT = 0x7fffffff, BODY_MAX = 8192 };
+enum { AT_ATTEMPT = 7, AT_ID_LENGTH = 10, AT_BEHIND = 18, AT_TASK_ID = 54, AT_REPLY_ID = 55 };
+enum { AT_PING_TIME = 7, AT_OLDEST = 28, AT_PING_VERSION = 36 };
+enum { RING = 1 << 16, AHEAD = 256, CLIENT = 0x7fffffff, BODY_MAX = 8192, VERSION_BYTES = 16 };
+/* In a msgpack map: the key, and that 16 bytes follow. */
+static const char VERSION_KEY[] = "config_version\xc4\x10";
 
 typedef struct { unsigned char *bytes; uint32_t length; } Record;
-typedef struct { void *socket; int is_ready; uint64_t ping_at; } Worker;
+typedef struct {
+    void *socket;
+    int is_ready, is_connecting;
+    uint64_t ping_at;
+    unsigned char version[VERSION_BYTES];
+} Worker;
 
 static volatile uint64_t *page;
 static Record *records;
@@ -56,7 +68,8 @@ static Worker *workers;
 static void *client, *context;
 static int epoll_fd, is_native, is_connected, has_started;
 static int worker_count, serving_count, in_flight, opened, outstanding;
-static unsigned char answered[RING];
+static unsigned char answered[RING], newest[VERSION_BYTES];
+static uint64_t sent_us[RING];
 static uint64_t sequence = 1, oldest = 1, rate, started_us, ping_us;
 /* Workers in the order in which their next PING is due: all have the same interval, so the first is always at the head. */
 static int *ping_line;
@@ -115,15 +128,22 @@ static void send_record(void *socket, int which) {
     zmq_send(socket, records[which].bytes, records[which].length, DONTWAIT);
 }
 
-static void send_ping(void *socket, int which) {
+static void send_ping(void *socket, int which, const unsigned char *version) {
     put(records[which].bytes + AT_PING_TIME, now_us(CLOCK_REALTIME), 8);
+    memcpy(records[which].bytes + AT_PING_VERSION, version, VERSION_BYTES);
     send_record(socket, which);
+}
+
+static void send_connect(int index) {
+    workers[index].is_connecting = 1;
+    send_record(workers[index].socket, R_WORKER_CONNECT + index);
 }
 
 static void send_task(void) {
     Record *task = &records[R_TASK];
     put(task->bytes + AT_TASK_ID + task->bytes[AT_ID_LENGTH] - 8, sequence, 8);
     put(task->bytes + AT_BEHIND, sequence - oldest, 4);
+    if (rate) sent_us[sequence % RING] = now_us(CLOCK_MONOTONIC);
     sequence++;
     zmq_send(client, task->bytes, task->length, DONTWAIT);
 }
@@ -135,6 +155,12 @@ static void send_due(void) {
 
 static void settle(uint64_t settled) {
     if (settled < oldest) return;
+    if (rate) {
+        volatile uint64_t *sample = page + SAMPLES_AT + 2 * (page[SAMPLES] % SAMPLES_MAX);
+        sample[0] = now_us(CLOCK_MONOTONIC);
+        sample[1] = sample[0] - sent_us[settled % RING];
+        page[SAMPLES]++;
+    }
     answered[settled % RING] = 1;
     while (oldest < sequence && answered[oldest % RING]) answered[oldest++ % RING] = 0;
 }
@@ -192,6 +218,32 @@ static void reply(Worker *worker, zmq_msg_t *frame) {
     zmq_send(worker->socket, header, AT_REPLY_ID + id_length + length, DONTWAIT);
 }
 
+/* CONFIG or CONFIGACK: the answer to CONNECT, after which READY is said, or a push, which is counted. */
+static void take_config(int index, int command, zmq_msg_t *frame) {
+    Worker *worker = &workers[index];
+    unsigned char *start = zmq_msg_data(frame), *end = start + zmq_msg_size(frame);
+    unsigned char *version = memmem(start, (size_t)(end - start), VERSION_KEY, sizeof VERSION_KEY - 1);
+    if (!version || end - version < (long)sizeof VERSION_KEY - 1 + VERSION_BYTES) exit(4);
+    version += sizeof VERSION_KEY - 1;
+    if (worker->is_connecting) {
+        worker->is_connecting = 0;
+        send_record(worker->socket, index < serving_count ? R_READY : R_READY_OTHER);
+    } else {
+        page[command == CONFIG ? CONFIGS : CONFIGACKS]++;
+    }
+    if (memcmp(version, newest, VERSION_BYTES) > 0) {
+        memcpy(newest, version, VERSION_BYTES);
+        page[REACHED] = 0;
+        page[NEWEST] = get(newest, 8);
+    }
+    int is_other = memcmp(version, worker->version, VERSION_BYTES);
+    memcpy(worker->version, version, VERSION_BYTES);
+    if (is_other && !memcmp(version, newest, VERSION_BYTES)) {
+        page[REACHED_US] = now_us(CLOCK_MONOTONIC);
+        page[REACHED]++;
+    }
+}
+
 static void worker_read(int index) {
     Worker *worker = &workers[index];
     zmq_msg_t frame;
@@ -212,10 +264,9 @@ static void worker_read(int index) {
             reply(worker, &frame);
             continue;
         }
+        if (command == CONFIG || command == CONFIGACK) take_config(index, command, &frame);
         pass_rest(worker->socket, NULL, &frame);
-        if (command == CONFIG || command == CONFIGACK) {
-            send_record(worker->socket, index < serving_count ? R_READY : R_READY_OTHER);
-        } else if (command == READYOK && !worker->is_ready) {
+        if (command == READYOK && !worker->is_ready) {
             worker->is_ready = 1;
             worker->ping_at = now_us(CLOCK_MONOTONIC) + ping_us;
             ping_line[ping_tail++ % (uint64_t)worker_count] = index;
@@ -224,7 +275,7 @@ static void worker_read(int index) {
             page[PONGS]++;
         } else if (command == FORCENEGOTIATE) {
             page[RENEWED]++;
-            send_record(worker->socket, R_WORKER_CONNECT + index);
+            send_connect(index);
         } else if (command == ERROR) {
             page[ERRORS]++;
         }
@@ -237,7 +288,7 @@ static void open_workers(const char *backend) {
     for (int burst = 0; opened < worker_count && burst < 50; burst++) {
         if (is_native && opened - (int)page[READY] >= AHEAD) return;
         workers[opened].socket = open_socket(backend, (uint32_t)opened);
-        if (is_native) send_record(workers[opened].socket, R_WORKER_CONNECT + opened);
+        if (is_native) send_connect(opened);
         else page[READY]++;
         worker_read(opened++); /* libzmq signals only those who have found nothing once */
     }
@@ -252,7 +303,20 @@ static void ping_due(void) {
         ping_head++;
         workers[index].ping_at = now + ping_us;
         ping_line[ping_tail++ % (uint64_t)worker_count] = index;
-        send_ping(workers[index].socket, R_WORKER_PING);
+        send_ping(workers[index].socket, R_WORKER_PING, workers[index].version);
+        worker_read(index);
+    }
+}
+
+/* The same, but round in the order of workers and evenly over the interval, as jitter spreads PINGs of real ones. */
+static void ping_evenly(void) {
+    static uint64_t begun_us, passed;
+    if (!begun_us) begun_us = now_us(CLOCK_MONOTONIC);
+    uint64_t due = (now_us(CLOCK_MONOTONIC) - begun_us) * (uint64_t)worker_count / ping_us;
+    for (; passed < due; passed++) {
+        int index = (int)(passed % (uint64_t)worker_count);
+        if (!workers[index].is_ready) continue;
+        send_ping(workers[index].socket, R_WORKER_PING, workers[index].version);
         worker_read(index);
     }
 }
@@ -265,22 +329,24 @@ static void connect_again(void) {
     for (int i = 0; next_us && i < opened; i++) {
         if (workers[i].is_ready) continue;
         page[RENEWED]++;
-        send_record(workers[i].socket, R_WORKER_CONNECT + i);
+        send_connect(i);
         worker_read(i);
     }
     next_us = now + 2000000;
 }
 
 int main(int count, char **arguments) {
-    if (count != 12) return fprintf(stderr, "load: eleven arguments are expected\n"), 2;
+    if (count != 13) return fprintf(stderr, "load: twelve arguments are expected\n"), 2;
     int file = open(arguments[1], O_RDWR);
-    page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (page == MAP_FAILED) fail(arguments[1]);
     is_native = !strcmp(arguments[5], "native");
     worker_count = atoi(arguments[6]);
     serving_count = atoi(arguments[7]);
     in_flight = atoi(arguments[8]);
+    int is_even = atoi(arguments[12]);
     uint64_t client_ping = 0;
+    static const unsigned char client_version[VERSION_BYTES]; /* it names none */
     ping_us = (uint64_t)atoi(arguments[10]) * 1000;
     rate = (uint64_t)atoll(arguments[11]);
     if (in_flight > RING / 2) return fprintf(stderr, "load: too large\n"), 2;
@@ -314,13 +380,14 @@ int main(int count, char **arguments) {
             else worker_read((int)events[i].data.u32);
         }
         if (!is_native || !ping_us) continue;
-        ping_due();
+        if (is_even) ping_evenly();
+        else ping_due();
         connect_again();
         uint64_t now = now_us(CLOCK_MONOTONIC);
         if (client && has_started && now - client_ping > ping_us) {
             client_ping = now;
-            put(records[R_CLIENT_PING].bytes + AT_PING_TIME + 21, oldest, 8);
-            send_ping(client, R_CLIENT_PING);
+            put(records[R_CLIENT_PING].bytes + AT_OLDEST, oldest, 8);
+            send_ping(client, R_CLIENT_PING, client_version);
             client_read();
         }
     }

@@ -24,7 +24,7 @@ from measure import Page, wait_until_ready
 from processes import HERE, Child, child
 from scale0.protocol import codec, dialects
 from scale0.protocol.ids import id_prefix, make_id
-from scale0.protocol.messages import Connect, Message, Ping, Ready, ServiceOffer, Task, TaskId
+from scale0.protocol.messages import Config, Connect, Message, Ping, Ready, ServiceOffer, Task, TaskId
 
 SERVICE = "echo"
 OTHER_SERVICE = "other"
@@ -40,7 +40,9 @@ class Load(msgspec.Struct, frozen=True):
     in_flight: int = 500  # 0: no client at all
     body_bytes: int = 100
     ping_ms: int = 2_000
-    rate: int = 0  # tasks a second; 0: the next one as soon as one is answered
+    rate: int = 0  # tasks a second, whose latencies are noted; 0: the next one as soon as one is answered
+    is_even: bool = False  # heartbeats are spread over the interval; else each counts from when its worker was ready
+    name: str = "bench"  # how the identities begin; loads on one network need different ones
 
 
 class Generator(msgspec.Struct):
@@ -64,7 +66,7 @@ def running(
     command = [str(program)] if program else [sys.executable, str(HERE / "load_python.py")]
     serving = load.workers if load.serving < 0 else load.serving
     command += [str(page.path), str(records), frontend, backend, "native" if is_native else "plain"]
-    numbers = (load.workers, serving, load.in_flight, load.body_bytes, load.ping_ms, load.rate)
+    numbers = (load.workers, serving, load.in_flight, load.body_bytes, load.ping_ms, load.rate, int(load.is_even))
     command += [str(number) for number in numbers]
     with child("load", command, directory, limit_s=0.5) as process:
         wait_until_ready(page, load.workers, limit_s, [process])
@@ -91,11 +93,11 @@ def compiled(directory: Path) -> Path | None:
 def _records(load: Load) -> bytes:
     """The frames that the generator copies and patches, each after its length; the order is that of `load.c`."""
     client_nonce = bytes(range(8))
-    task_id = make_id(id_prefix("bench-client", client_nonce), 0)
+    task_id = make_id(id_prefix(f"{load.name}-client", client_nonce), 0)
     offer, other = ServiceOffer(SERVICE), ServiceOffer(OTHER_SERVICE)
     messages: list[tuple[dialects.Dialect, Message]] = [
         (dialects.CLIENT, Task(task_id, SERVICE, (b"x" * load.body_bytes,), remaining_ms=60_000)),
-        (dialects.CLIENT, Connect(identity="bench-client", nonce=client_nonce)),
+        (dialects.CLIENT, Connect(identity=f"{load.name}-client", nonce=client_nonce)),
         (dialects.CLIENT, Ping(0)),
         (dialects.WORKER, _ready(offer, load)),
         (dialects.WORKER, _ready(other, load)),
@@ -103,7 +105,7 @@ def _records(load: Load) -> bytes:
     ]
     for index in range(load.workers):
         service = SERVICE if load.serving < 0 or index < load.serving else OTHER_SERVICE
-        connect = Connect(identity=f"bench-w{index}", nonce=index.to_bytes(8, "big"), services=[service])
+        connect = Connect(identity=f"{load.name}-w{index}", nonce=index.to_bytes(8, "big"), services=[service])
         messages.append((dialects.WORKER, connect))
     _check_layout()
     frames = [codec.encode(dialect, message)[0] for dialect, message in messages]
@@ -124,3 +126,7 @@ def _check_layout() -> None:
     assert (len(frames), task[9], task[-4:]) == (1, 0x80, b"body"), "a small body stands in the header frame"
     ping = codec.encode(dialects.CLIENT, Ping(0x0102030405060708, oldest_unanswered=9))[0]
     assert (ping[7:15], ping[28:36]) == (bytes(range(1, 9)), (9).to_bytes(8, "big"))
+    version = bytes(range(16))
+    assert codec.encode(dialects.WORKER, Ping(0, config_version=version))[0][36:52] == version
+    config = codec.encode(dialects.WORKER, Config(config_type="JSON", config_version=version, config=b"{}"))[0]
+    assert b"config_version\xc4\x10" + version in config, "16 bytes follow the key"

@@ -1,6 +1,7 @@
 """The load generator where no C compiler is at hand: the same arguments and the same work as `load.c`, but dearer.
 
-Usage: load_python.py PAGE RECORDS FRONTEND BACKEND native|plain WORKERS SERVING IN_FLIGHT BODY_BYTES PING_MS RATE
+Usage: load_python.py PAGE RECORDS FRONTEND BACKEND native|plain
+                      WORKERS SERVING IN_FLIGHT BODY_BYTES PING_MS RATE EVENLY
 """
 
 from __future__ import annotations
@@ -13,12 +14,26 @@ from pathlib import Path
 
 import zmq
 
-from measure import COMPLETED, ERRORS, PONGS, READY, STOP, Page
+from measure import (
+    COMPLETED,
+    CONFIGACKS,
+    CONFIGS,
+    ERRORS,
+    NEWEST,
+    PONGS,
+    REACHED,
+    REACHED_US,
+    READY,
+    STOP,
+    Page,
+)
 
 _TASK, _CLIENT_CONNECT, _CLIENT_PING, _READY, _READY_OTHER, _WORKER_PING, _WORKER_CONNECT = range(7)
 _CONFIG, _CONFIGACK, _READYOK, _PONG, _TASK_COMMAND, _TASKREPLY, _FORCENEGOTIATE, _ERROR = 2, 3, 5, 7, 8, 9, 13, 17
 _AHEAD = 256
-_NOBLOCK, _SNDMORE = 1, 2
+_NOBLOCK = 1
+_VERSION_KEY = b"config_version\xc4\x10"  # in a msgpack map: the key, and that 16 bytes follow
+_NO_VERSION = bytes(16)
 
 
 class Generator:
@@ -29,7 +44,7 @@ class Generator:
         self.page = Page(Path(page))
         self.records = _read(Path(records).read_bytes())
         self.is_native = mode == "native"
-        self.worker_count, self.serving, self.in_flight, _, ping_ms, self.rate = map(int, arguments[5:])
+        self.worker_count, self.serving, self.in_flight, _, ping_ms, self.rate, self.is_even = map(int, arguments[5:])
         self.ping_s = ping_ms / 1000
         self.context = zmq.Context()
         self.context.set(zmq.MAX_SOCKETS, self.worker_count + 64)
@@ -43,6 +58,10 @@ class Generator:
         self.sequence = self.oldest = 1
         self.answered: set[int] = set()
         self.pings: deque[tuple[float, int]] = deque()  # when each ready worker's next PING is due, in order
+        self.sent_us: dict[int, int] = {}  # sequence → when it was sent, if latencies are noted
+        self.connecting: set[int] = set()  # workers whose CONNECT is not answered
+        self.versions = [_NO_VERSION] * self.worker_count
+        self.newest = _NO_VERSION
 
     def run(self) -> None:
         started_at = 0.0
@@ -68,7 +87,7 @@ class Generator:
             index = self.index[socket] = len(self.workers)
             self.workers.append(socket)
             if self.is_native:
-                socket.send(self.records[_WORKER_CONNECT + index])
+                self._connect(index)
             else:
                 self.ready += 1
 
@@ -104,9 +123,11 @@ class Generator:
         command = frames[0][6] if self.is_native else _TASKREPLY
         if command == _TASKREPLY:
             self.completed += 1
-            sequence_at = 55 + frames[0][10] - 8
-            number = int.from_bytes(frames[0][sequence_at : sequence_at + 8], "big")
-            self.answered.add(number if self.is_native else self.oldest)
+            number = _sequence(frames[0]) if self.is_native else self.oldest
+            self.answered.add(number)
+            if number in self.sent_us:
+                now_us = time.monotonic_ns() // 1000
+                self.page.add_sample(now_us, now_us - self.sent_us.pop(number))
             while self.oldest in self.answered:
                 self.answered.remove(self.oldest)
                 self.oldest += 1
@@ -126,14 +147,41 @@ class Generator:
             body_at = 54 + id_length + header[11] + int.from_bytes(header[12:14], "big")
             socket.send(header[:6] + reply + header[body_at:])
         elif command in (_CONFIG, _CONFIGACK):
-            socket.send(self.records[_READY if index < self.serving else _READY_OTHER])
+            self._take_config(index, command, header)
         elif command == _READYOK:
             self.ready += 1
-            self.pings.append((time.monotonic() + self.ping_s, index))
+            # Evenly: each has its own place in the interval. They become ready in about this order.
+            phase = index / self.worker_count if self.is_even else 1.0
+            self.pings.append((time.monotonic() + self.ping_s * phase, index))
         elif command == _PONG:
             self.pongs += 1
         elif command == _FORCENEGOTIATE:
-            socket.send(self.records[_WORKER_CONNECT + index])
+            self._connect(index)
+        elif command == _ERROR:
+            self.errors += 1
+
+    def _connect(self, index: int) -> None:
+        self.connecting.add(index)
+        self.workers[index].send(self.records[_WORKER_CONNECT + index])
+
+    def _take_config(self, index: int, command: int, header: bytes) -> None:
+        """The answer to CONNECT, after which READY is said, or a push, which is counted."""
+        at = header.index(_VERSION_KEY) + len(_VERSION_KEY)
+        version = header[at : at + 16]
+        if index in self.connecting:
+            self.connecting.remove(index)
+            self.workers[index].send(self.records[_READY if index < self.serving else _READY_OTHER])
+        else:
+            slot = CONFIGS if command == _CONFIG else CONFIGACKS
+            self.page.write(slot, self.page.read(slot) + 1)
+        if version > self.newest:
+            self.newest = version
+            self.page.write(REACHED, 0)
+            self.page.write(NEWEST, int.from_bytes(version[:8], "big"))
+        if version != self.versions[index] and version == self.newest:
+            self.page.write(REACHED_US, time.monotonic_ns() // 1000)
+            self.page.write(REACHED, self.page.read(REACHED) + 1)
+        self.versions[index] = version
 
     def _send_due(self, started_at: float) -> None:
         if not self.has_started or self.client is None:
@@ -146,6 +194,8 @@ class Generator:
         for _ in range(count):
             behind = (self.sequence - self.oldest).to_bytes(4, "big")
             number = self.sequence.to_bytes(8, "big")
+            if self.rate:
+                self.sent_us[self.sequence] = time.monotonic_ns() // 1000
             self.sequence += 1
             header = template[:18] + behind + template[22:sequence_at] + number + template[sequence_at + 8 :]
             self.client.send(header)
@@ -158,8 +208,14 @@ class Generator:
             _, index = self.pings.popleft()
             ping = self.records[_WORKER_PING]
             now_us = (time.time_ns() // 1000).to_bytes(8, "big")
-            self.workers[index].send(ping[:7] + now_us + ping[15:])
+            self.workers[index].send(ping[:7] + now_us + ping[15:36] + self.versions[index])
             self.pings.append((now + self.ping_s, index))
+
+
+def _sequence(header: bytes) -> int:
+    """The client's own number of the task that a TASKREPLY answers: the end of its id."""
+    end = 55 + header[10]
+    return int.from_bytes(header[end - 8 : end], "big")
 
 
 def _read(data: bytes) -> list[bytes]:

@@ -13,7 +13,7 @@ import resource
 import statistics
 import struct
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,9 +22,13 @@ import msgspec
 _CPU_CLOCK: Final = 2  # all threads of a process: what clock_getcpuclockid(3) returns for its pid
 _U64: Final = struct.Struct("=Q")
 
-# Slots of the counter page; `load.c` has the same numbers.
-STOP, READY, COMPLETED, ERRORS, PONGS, RENEWED = range(6)
-PAGE_BYTES: Final = 4096
+# Slots of the counter page; `load.c` has the same numbers. The last six are about pushed configs and latencies:
+# CONFIGs and CONFIGACKs that came unasked, epoch and number of the newest version, how many workers have it, when the
+# last of them got it (µs of the monotonic clock), and how many latencies were noted.
+STOP, READY, COMPLETED, ERRORS, PONGS, RENEWED, CONFIGS, CONFIGACKS, NEWEST, REACHED, REACHED_US, SAMPLES = range(12)
+_SAMPLES_AT: Final = 512  # behind the counters: pairs of when a reply came, in µs, and how long it took
+_SAMPLES_MAX: Final = 1 << 15  # the newest are kept
+PAGE_BYTES: Final = (_SAMPLES_AT + 2 * _SAMPLES_MAX) * 8
 
 
 class Page:
@@ -33,7 +37,8 @@ class Page:
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.path = path
         if create:
-            path.write_bytes(bytes(PAGE_BYTES))
+            with path.open("wb") as file:
+                file.truncate(PAGE_BYTES)
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), PAGE_BYTES)
 
@@ -43,6 +48,20 @@ class Page:
 
     def write(self, slot: int, value: int) -> None:
         _U64.pack_into(self._map, slot * 8, value)
+
+    def add_sample(self, now_us: int, latency_us: int) -> None:
+        """Note how long one task took."""
+        count = self.read(SAMPLES)
+        at = _SAMPLES_AT + 2 * (count % _SAMPLES_MAX)
+        self.write(at, now_us)
+        self.write(at + 1, latency_us)
+        self.write(SAMPLES, count + 1)
+
+    def latencies_us(self, from_s: float, until_s: float) -> list[float]:
+        """How long the tasks took that were answered between two times of the monotonic clock, as far as is kept."""
+        count = min(self.read(SAMPLES), _SAMPLES_MAX)
+        pairs = struct.iter_unpack("=QQ", self._map[_SAMPLES_AT * 8 : (_SAMPLES_AT + 2 * count) * 8])
+        return [float(latency_us) for at_us, latency_us in pairs if from_s * 1e6 <= at_us < until_s * 1e6]
 
     def close(self) -> None:
         self._map.close()
@@ -60,8 +79,9 @@ class Window(msgspec.Struct, frozen=True):
     def tasks_per_s(self) -> float:
         return self.tasks / self.seconds
 
-    def cpu_us_per_task(self, name: str) -> float:
-        return self.cpu_s[name] * 1e6 / max(self.tasks, 1)
+    def cpu_us_per_task(self, *names: str) -> float:
+        """Of these processes together."""
+        return sum(self.cpu_s[name] for name in names) * 1e6 / max(self.tasks, 1)
 
     def cpu_percent(self, name: str) -> float:
         return 100 * self.cpu_s[name] / self.seconds
@@ -109,6 +129,16 @@ def wait_until_ready(page: Page, count: int, limit_s: float, is_alive: Iterable[
         if time.monotonic() > end:
             raise TimeoutError(f"{page.read(READY)} of {count} participants were ready after {limit_s:.0f} s")
         time.sleep(0.01)
+
+
+def wait_until(is_so: Callable[[], bool], what: str, limit_s: float = 60.0, look_s: float = 0.02) -> float:
+    """Look until it is so; how long it took, in seconds."""
+    started = time.monotonic()
+    while not is_so():
+        if time.monotonic() - started > limit_s:
+            raise TimeoutError(f"waited {limit_s:.0f} s for {what}")
+        time.sleep(look_s)
+    return time.monotonic() - started
 
 
 class Others:

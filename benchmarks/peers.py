@@ -11,7 +11,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -60,10 +60,12 @@ class Scale0(Peer):
         self.settings = settings
 
     @contextlib.contextmanager
-    def started(self, directory: Path, *, bind: str = "tcp://127.0.0.1:0") -> Iterator[Running]:
+    def started(
+        self, directory: Path, *, bind: str = "tcp://127.0.0.1:0", arguments: Sequence[str] = ()
+    ) -> Iterator[Running]:
         config = directory / f"broker-{time.monotonic_ns()}.json"
         config.write_text(json.dumps(self.settings))
-        command = [sys.executable, "-m", "scale0", "broker", "--bind", bind, "--config", str(config)]
+        command = [sys.executable, "-m", "scale0", "broker", "--bind", bind, "--config", str(config), *arguments]
         with child("scale0", command, directory, limit_s=0.3) as process:  # it would wait for what is in flight
             endpoint = process.wait_for_line(" ready on ").split(" ready on ")[1].split()[0].rstrip(",")
             yield Running(process, endpoint, endpoint)

@@ -25,6 +25,10 @@ class Options(msgspec.Struct, frozen=True):
     connected_workers: tuple[int, ...] = (10, 100, 1_000, 5_000)
     heartbeating_workers: tuple[int, ...] = (1_000, 5_000)
     restart_workers: int = 1_000
+    forwarding_rate: int = 6_000  # tasks a second, where a local and a forwarded task are compared
+    spread_workers: int = 5_000
+    shares_workers: int = 60
+    interval_s: float = 2.5  # of heartbeats, in networks of brokers
     calls: int = 1_500  # of one in flight, in each block
     core_workers: tuple[int, int] = (10, 5_000)
     core_tasks: int = 30_000
@@ -87,6 +91,12 @@ def at_least(target: str, measured: float | None, limit: float, unit: str = "") 
     if measured is None:
         return Verdict(target, "not measured", f"at least {figure(limit)}{unit}", None)
     return Verdict(target, f"{figure(measured)}{unit}", f"at least {figure(limit)}{unit}", measured >= limit)
+
+
+def exactly(target: str, measured: Sequence[float], limit: float) -> Verdict:
+    """What must hold in every repetition; the one that is farthest off is shown."""
+    worst = max(measured, key=lambda each: abs(each - limit))
+    return Verdict(target, f"{worst:.4g}", f"exactly {figure(limit)}", worst == limit)
 
 
 def figure(value: float | None) -> str:

@@ -23,7 +23,18 @@ import plot
 from measure import Others
 from report import Options, Result, Verdict, machine
 
-NAMES = ("core_cost", "routing", "latency", "endtoend", "workers", "idle", "restart")
+NAMES = (
+    "core_cost",
+    "routing",
+    "latency",
+    "endtoend",
+    "workers",
+    "idle",
+    "restart",
+    "forwarding",
+    "config_spread",
+    "shares",
+)
 _QUIET_CORES = 0.1
 OUT = Path(__file__).resolve().parent.parent / "out" / "bench"
 
@@ -97,6 +108,10 @@ def _options(directory: Path, arguments: argparse.Namespace) -> Options:
             connected_workers=(3, 6),
             heartbeating_workers=(5,),
             restart_workers=5,
+            forwarding_rate=200,
+            spread_workers=30,
+            shares_workers=12,
+            interval_s=0.5,
             calls=20,
             core_workers=(2, 20),
             core_tasks=500,

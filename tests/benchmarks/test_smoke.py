@@ -10,7 +10,18 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-NAMES = ["core_cost", "routing", "latency", "endtoend", "workers", "idle", "restart"]
+NAMES = [
+    "core_cost",
+    "routing",
+    "latency",
+    "endtoend",
+    "workers",
+    "idle",
+    "restart",
+    "forwarding",
+    "config_spread",
+    "shares",
+]
 
 
 def smoke(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -35,6 +46,7 @@ def test_unknown_benchmark_is_refused_with_the_names_there_are(tmp_path: Path) -
     assert "unknown benchmark speed; there are core_cost" in done.stderr
 
 
-def test_load_generator_in_python_does_what_the_compiled_one_does(tmp_path: Path) -> None:
-    done = smoke(tmp_path, "routing", "--no-compiler")
+@pytest.mark.parametrize("name", ["routing", "config_spread"])
+def test_load_generator_in_python_does_what_the_compiled_one_does(name: str, tmp_path: Path) -> None:
+    done = smoke(tmp_path, name, "--no-compiler")
     assert done.returncode == 0, done.stdout + done.stderr
