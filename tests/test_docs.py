@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import scale0
-from scale0.core import builtin, management
+from scale0.core import builtin, heartbeat_table, management, peer_dialect
 from scale0.core.broker import Broker
 from scale0.core.effects import Route
 from scale0.core.settings import BrokerSettings, Limits
@@ -20,14 +20,30 @@ from scale0.protocol import dialects, limits, native
 from scale0.protocol.codes import Code
 from scale0.protocol.dialects import Dialect
 from scale0.protocol.ids import id_prefix, make_id
-from scale0.protocol.messages import ALIASES, COMMANDS, Command, Connect, Disconnect, Flag, Ready, ServiceOffer, Task
+from scale0.protocol.messages import (
+    ALIASES,
+    COMMANDS,
+    Command,
+    ConfigAck,
+    Connect,
+    Disconnect,
+    Flag,
+    ForceNegotiate,
+    PeerService,
+    PeerStatus,
+    Ready,
+    ServiceOffer,
+    Task,
+)
+from scale0.protocol.network import ConfigRecord
+from scale0.transport import announcements
 from tests.protocol import test_golden as golden
 from tests.protocol import test_majordomo as majordomo
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PROTOCOL = (ROOT / "docs" / "protocol.md").read_text()
-RULES_OF_NOW = [*range(1, 21), 25, 26, 32, 33, 34]
+RULES_OF_NOW = [*range(1, 31), 32, 33, 34, 35]
 PACKAGES = {path.stem for path in (ROOT / "src" / "scale0").iterdir() if not path.stem.startswith("_")}
 
 
@@ -42,6 +58,13 @@ def table(title: str) -> list[list[str]]:
     """The rows of the table in a section, without its head."""
     rows = [line for line in section(title).splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
+
+
+def table_headed(text: str, head: str) -> list[list[str]]:
+    """The rows of the table in `text` whose first column has this head."""
+    found = re.search(rf"^\| {re.escape(head)} \|.*\n\|[-| ]+\n((?:\|.*\n)*)", text, re.MULTILINE)
+    assert found, f"no table begins with {head!r}"
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in found[1].splitlines()]
 
 
 def quoted(cell: str) -> list[str]:
@@ -195,6 +218,52 @@ def busy_broker() -> Broker:
     return broker
 
 
+# --- between brokers --------------------------------------------------------------------------------------------------
+
+
+def keys_of(head: str) -> list[str]:
+    return [quoted(row[0])[0] for row in table_headed(PROTOCOL, head)]
+
+
+def test_what_peers_say_is_what_the_code_says() -> None:
+    assert keys_of("field of PEERSTATUS") == list(PeerStatus.__struct_fields__)
+    assert keys_of("field of a service in PEERSTATUS") == list(PeerService.__struct_fields__)
+    assert keys_of("key of a config record") == list(ConfigRecord.__struct_fields__)
+    assert keys_of("key of a table row") == list(heartbeat_table.rows(busy_broker().state)[0])
+    used = {"identity", "nonce", "config_version", "in_flight", "broker", "network", "is_joining"}
+    assert set(keys_of("parameter of CONNECT")) == used <= set(Connect.__struct_fields__)
+
+
+def test_every_message_that_a_peer_may_send_is_told_of() -> None:
+    told = section_between("## Between brokers", "## Codes")
+    kinds: list[type[Any]] = [*peer_dialect.SAYS, Connect, ForceNegotiate]
+    said = [kind.__name__.upper() for kind in kinds]
+    assert [name for name in said if name not in told] == []
+
+
+def section_between(first: str, last: str) -> str:
+    return PROTOCOL.partition(f"\n{first}\n")[2].partition(f"\n{last}\n")[0]
+
+
+def test_a_publisher_sends_the_frame_that_the_document_shows() -> None:
+    frames = native.encode(dialects.PEER.header, ConfigAck(config_version=bytes(16), identity="eu-1"))
+    assert len(frames) == 1
+    assert frames[0].startswith(announcements.PREFIX)
+    assert announcements.PREFIX == b"SC0P01\x03"
+    assert "`SC0P01` and `03`" in section("The publisher's frame")
+
+
+def test_visited_brokers_stand_before_the_options_as_the_document_shows() -> None:
+    visited = Broker(BrokerSettings(identity="eu-1"), now=0.0, wall_s=1e9).state.visited
+    assert "`91 A4` `eu-1`" in section("Tasks between brokers")
+    assert visited == bytes.fromhex("91 A4") + b"eu-1"
+
+
+def test_constants_are_those_of_the_code() -> None:
+    for cell, value, _ in table("Of links, config and moves"):
+        assert resolve(quoted(cell)[0]) == number(value), cell
+
+
 # --- names and links ------------------------------------------------------------------------------------------------
 
 
@@ -255,6 +324,12 @@ def test_every_link_leads_somewhere(document: Path) -> None:
         assert linked.exists(), target
         if anchor:
             assert anchor in anchors(linked), target
+
+
+def test_every_module_that_the_map_names_exists() -> None:
+    rows = table_headed((ROOT / "ARCHITECTURE.md").read_text(), "modules of `core/`")
+    modules = [name for row in rows for name in quoted(row[0])]
+    assert [name for name in modules if not (ROOT / "src" / "scale0" / "core" / f"{name}.py").exists()] == []
 
 
 def test_every_decision_is_listed() -> None:

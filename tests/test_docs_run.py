@@ -1,8 +1,11 @@
 """What can run in README and `docs/`, runs: against a real broker, with the workers that the documents show.
 
-A Python block with a title is a worker's file; it is started as a process of its own. Any other Python block is
-executed, and what it prints must be what its comments `# prints: …` say (`|` parts lines). In a console block each
-`$ scale0 …` line is run and its output compared; commands that do not end by themselves end with the test.
+A block with a title is a file. One in Python is a worker's, and is started as a process of its own. Any other Python
+block is executed, and what it prints must be what its comments `# prints: …` say (`|` parts lines).
+
+In a console block each `$ scale0 …` line is run and its output compared, errors included; commands that do not end by
+themselves end with the test. A block that starts brokers is a play of its own: these run on free ports, whatever
+addresses are shown, and in what comes out times, ages and hashes may differ.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ SHOWN_ENDPOINT = "tcp://127.0.0.1:5555"
 LIMIT_S = 60
 SETTLING_S = 0.6
 ENDLESS = ("broker", "worker")
+LISTINGS = ("network", "services", "workers")
 
 
 class Block(NamedTuple):
@@ -52,8 +56,24 @@ def blocks() -> Iterator[Block]:
 
 BLOCKS = list(blocks())
 FILES = [block for block in BLOCKS if block.title]
+WORKERS = [block for block in FILES if block.language == "python"]
 SCRIPTS = [block for block in BLOCKS if block.language == "python" and not block.title]
-COMMANDS = [block for block in BLOCKS if block.language == "console" and "$ scale0" in block.text]
+CONSOLE = [block for block in BLOCKS if block.language == "console" and "$ scale0" in block.text]
+PLAYS = [block for block in CONSOLE if "$ scale0 broker" in block.text]
+COMMANDS = [block for block in CONSOLE if block not in PLAYS]
+
+
+def write_files(folder: Path, endpoint: str) -> None:
+    """The documents' files, with the address of a broker that is there."""
+    for block in FILES:
+        text = block.text.replace(SHOWN_ENDPOINT, endpoint) if block.language == "python" else block.text
+        (folder / block.title).write_text(text)
+
+
+def commands_of(block: Block) -> list[tuple[list[str], str]]:
+    """What is typed after `scale0`, and what comes out."""
+    found = re.findall(r"^\$ scale0 (.*)\n((?:(?!\$ ).*\n)*)", block.text, re.MULTILINE)
+    return [(shlex.split(typed, comments=True), output) for typed, output in found]
 
 
 class Stage(NamedTuple):
@@ -65,6 +85,30 @@ class Stage(NamedTuple):
     def environment(self) -> dict[str, str]:
         return {**os.environ, "SCALE0_BROKER": self.endpoint, "NO_COLOR": "1", "PYTHONPATH": str(self.folder)}
 
+    def start(self, words: list[str], **variables: str) -> subprocess.Popen[str]:
+        """A command that does not end by itself."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "scale0", *words],
+            env={**self.environment(), **variables},
+            cwd=self.folder,
+            stdout=subprocess.PIPE if words[0] == "broker" else subprocess.DEVNULL,
+            text=True,
+        )
+
+    def run(self, words: list[str], **variables: str) -> str:
+        """What a command says, on stdout and stderr."""
+        done = subprocess.run(
+            [sys.executable, "-m", "scale0", *words],
+            env={**self.environment(), **variables},
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        return done.stdout
+
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
@@ -72,10 +116,10 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     processes: list[subprocess.Popen[bytes]] = []
     with scale0.testing.broker(default_heartbeat_interval_s=SETTLING_S / 3, liveness=3) as broker:
         stage = Stage(broker.endpoint, folder)
-        for block in FILES:
-            file = folder / block.title
-            file.write_text(block.text.replace(SHOWN_ENDPOINT, broker.endpoint))
-            processes.append(subprocess.Popen([sys.executable, str(file)], env=stage.environment(), cwd=folder))
+        write_files(folder, broker.endpoint)
+        for block in WORKERS:
+            command = [sys.executable, str(folder / block.title)]
+            processes.append(subprocess.Popen(command, env=stage.environment(), cwd=folder))
         try:
             wait_until_served(broker.endpoint)
             yield stage
@@ -90,7 +134,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 def wait_until_served(endpoint: str) -> None:
     """Until each service of the documents has a worker, and the broker answers 404 again (rule 4)."""
-    wanted = {name for block in FILES for name in re.findall(r'@worker\.service\("(\w+)"', block.text)}
+    wanted = {name for block in WORKERS for name in re.findall(r'@worker\.service\("(\w+)"', block.text)}
     until_s = time.monotonic() + LIMIT_S
     with Client(endpoint) as client:
         while time.monotonic() < until_s:
@@ -120,34 +164,86 @@ def test_python_block_prints_what_it_says(block: Block, stage: Stage) -> None:
 
 @pytest.mark.parametrize("block", COMMANDS, ids=str)
 def test_console_block_shows_what_comes_out(block: Block, stage: Stage) -> None:
-    started: list[subprocess.Popen[bytes]] = []
+    for words, output in commands_of(block):
+        assert words[0] not in ENDLESS, "whoever starts a worker shows the broker too"
+        assert stage.run(words) == output
+
+
+# --- plays ----------------------------------------------------------------------------------------------------------
+
+
+class Play:
+    """A console block with brokers of its own. Addresses as they are shown stand for those that were really bound."""
+
+    def __init__(self, block: Block, folder: Path) -> None:
+        self.folder = folder
+        self.started: list[subprocess.Popen[str]] = []
+        self._real: dict[str, str] = {}
+        write_files(folder, SHOWN_ENDPOINT)
+        exported = [
+            word.partition("=")
+            for line in re.findall(r"^\$ export (.*)", block.text, re.MULTILINE)
+            for word in shlex.split(line)
+        ]
+        self._variables = {name: value for name, _, value in exported} | {"XDG_STATE_HOME": str(folder / "state")}
+
+    def perform(self, words: list[str], output: str) -> None:
+        words = [self._real.get(word, word) for word in words]
+        if words[0] == "broker":
+            self._start_broker(words)
+        elif words[0] in ENDLESS:
+            self.started.append(self._stage.start(words, **self._variables))
+        elif words[0] in LISTINGS or words[:2] == ["config", "history"]:
+            self._await(words, output)
+        else:
+            assert self._masked(self._stage.run(words, **self._variables)) == self._masked(output)
+        if words[0] in ENDLESS:
+            assert not output, "what does not end by itself is shown without its output"
+
+    @property
+    def _stage(self) -> Stage:
+        return Stage(self._real.get(SHOWN_ENDPOINT, ""), self.folder)
+
+    def _start_broker(self, words: list[str]) -> None:
+        shown = words.pop(words.index("--bind") + 1) if "--bind" in words else SHOWN_ENDPOINT
+        if "--bind" in words:
+            words.remove("--bind")
+        broker = self._stage.start([*words, "--bind", "tcp://127.0.0.1:0"], **self._variables)
+        self.started.append(broker)
+        assert broker.stdout is not None
+        bound = broker.stdout.readline().split()[-1]
+        self._real.setdefault(shown, bound)  # a second one without an address takes a free port
+        write_files(self.folder, self._real.get(SHOWN_ENDPOINT, bound))
+
+    def _await(self, words: list[str], output: str) -> None:
+        """A listing follows the network: it is asked for until it shows what the document says."""
+        until_s = time.monotonic() + LIMIT_S
+        while (seen := self._masked(self._stage.run(words, **self._variables))) != self._masked(output):
+            assert time.monotonic() < until_s, seen
+            assert all(process.poll() is None for process in self.started), "it ended by itself"
+
+    def _masked(self, text: str) -> str:
+        """Without what is another one each time: addresses, hashes, times, and how many blanks make a column."""
+        for shown, real in self._real.items():
+            text = text.replace(real, shown)
+        text = re.sub(r"(\d+\.\d+)\.[0-9a-f]{8}\b", r"\1.HASH", text)
+        text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "TIME", text)
+        text = re.sub(r" \d+\.\d+$", " AGE", text, flags=re.MULTILINE)
+        return re.sub(r"[ ]+", " ", text)
+
+
+@pytest.mark.parametrize("block", PLAYS, ids=str)
+def test_console_block_that_starts_brokers_shows_what_comes_out(block: Block, tmp_path: Path) -> None:
+    play = Play(block, tmp_path)
     try:
-        for command, output in re.findall(r"^\$ scale0 (.*)\n((?:(?!\$ ).*\n)*)", block.text, re.MULTILINE):
-            arguments = [sys.executable, "-m", "scale0", *shlex.split(command, comments=True)]
-            if arguments[3] in ENDLESS:
-                assert not output, "what does not end by itself is shown without its output"
-                if arguments[3] == "broker":  # the stage has one; a second one shows that the command line is right
-                    arguments += ["--bind", "tcp://127.0.0.1:0"]
-                started.append(
-                    subprocess.Popen(arguments, env=stage.environment(), cwd=stage.folder, stdout=subprocess.DEVNULL)
-                )
-                continue
-            done = subprocess.run(
-                arguments,
-                env=stage.environment(),
-                cwd=stage.folder,
-                capture_output=True,
-                text=True,
-                timeout=LIMIT_S,
-                check=False,
-            )
-            assert done.stdout == output, done.stderr
-        assert all(process.poll() is None for process in started), "it ended by itself"
+        for words, output in commands_of(block):
+            play.perform(words, output)
+        assert all(process.poll() is None for process in play.started), "it ended by itself"
     finally:
-        for process in started:
+        for process in play.started:
             process.kill()
-        for process in started:
-            process.wait(LIMIT_S)
+        for process in play.started:
+            process.communicate(timeout=LIMIT_S)
 
 
 def test_every_make_target_that_a_document_names_exists() -> None:
@@ -161,5 +257,6 @@ def test_every_command_that_the_readme_names_exists() -> None:
     from scale0.cli.main import app
 
     known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    known |= {group.name for group in app.registered_groups if group.name}
     named = set(re.findall(r"`scale0 ([a-z][a-z-]*)", (ROOT / "README.md").read_text()))
     assert named <= known

@@ -56,5 +56,9 @@ def test_images_passes_types_and_bytes(address: str) -> None:
     assert run("images.py", address) == ["8x4 became 4x2", "ff00"]
 
 
+def test_network_gets_every_reply_although_a_broker_is_killed(address: str) -> None:
+    assert run("network.py", address) == ["killed the worker's broker", "300 replies, all of them right"]
+
+
 def test_every_example_is_tested_here() -> None:
-    assert set(EXAMPLES) == {"ask.py", "greet.py", "images.py", "stream.py"}
+    assert set(EXAMPLES) == {"ask.py", "greet.py", "images.py", "network.py", "stream.py"}
