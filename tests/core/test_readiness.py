@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from scale0.protocol.dialects import WORKER
+from scale0.protocol.ids import id_prefix, make_id
 from scale0.protocol.messages import (
     Disconnect,
     ForceNegotiate,
     Ready,
     ReadyOk,
     ServiceOffer,
+    TaskReply,
 )
-from tests.core.desk import Desk, codes, only
+from tests.core.desk import NONCE, Desk, codes, only
 
 
 def test_heartbeat_interval_is_raised_to_the_floor_and_may_be_longer(desk: Desk) -> None:
@@ -56,3 +58,12 @@ def test_terms_are_settled_anew_when_a_worker_leaves(desk: Desk) -> None:
     careless.say(Disconnect())
     assert (service.idempotent, service.max_attempts) == (True, 5)
     assert dict(service.terms) == {(True, 5): 1}
+
+
+def test_later_ready_that_lists_an_unknown_task_takes_a_slot_for_it(desk: Desk) -> None:
+    worker = desk.worker("w", "greet", capacity=1)
+    stranger = make_id(id_prefix("bob", NONCE), 7)
+    worker.say(Ready(services=[ServiceOffer("greet")], capacity=1, in_flight=[stranger]))
+    assert worker.state == "full"
+    worker.say(TaskReply(stranger, (b"late",), 3))
+    assert worker.state == "ready"

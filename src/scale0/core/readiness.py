@@ -11,10 +11,10 @@ from scale0.core.connections import reconcile
 from scale0.core.services import why_unfit
 from scale0.core.sessions import Session
 from scale0.core.state import State
-from scale0.core.workers import Worker, assign, delist
+from scale0.core.workers import ANY_ATTEMPT, Worker, assign, delist
 from scale0.protocol import limits
 from scale0.protocol.codes import Code
-from scale0.protocol.messages import Ready, ReadyOk, ServiceOffer
+from scale0.protocol.messages import Ready, ReadyOk, ServiceOffer, TaskId
 
 
 def ready(state: State, session: Session, message: Ready) -> None:
@@ -29,6 +29,9 @@ def ready(state: State, session: Session, message: Ready) -> None:
     offers, refused = sort_offers(state, message.services)
     if worker.is_negotiating:
         reconcile(state, worker, message.in_flight)
+    else:  # what it holds and we did not know of takes a slot all the same (rule 9)
+        for task_id in message.in_flight:
+            worker.slots.setdefault(TaskId(task_id), ANY_ATTEMPT)
     session.config_version = message.config_version
     session.interval_s = max(state.settings.default_heartbeat_interval_s, message.heartbeat_interval_ms / 1000)
     worker.has_heartbeat = message.heartbeat and not session.dialect.is_req
