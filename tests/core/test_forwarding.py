@@ -386,6 +386,7 @@ def test_origin_is_told_301_when_the_client_has_gone_to_the_other_broker() -> No
     b2.submit("ada", 1, "echo", flags=Flag.RESENT)
     assert [error.code for error in mesh.between("b2", "b1", Error)] == [301]
     assert b1.state.ledger.entries == {}
+    assert b1.state.outcomes.count == 0, "301 is no outcome that a resend should get"
     b2.answer("w")
     assert b2.bodies("ada") == [b"done"]
     assert b1.bodies("ada") == []

@@ -95,6 +95,22 @@ def test_assignments_count_at_once_so_that_a_crowd_is_spread() -> None:
     assert b2.state.sessions.workers == b3.state.sessions.workers == 0
 
 
+def test_assignments_count_until_those_who_were_sent_have_come() -> None:
+    mesh, (b1, b2) = network_of({"b1": {}, "b2": {}})
+    for n in range(4):
+        b1.worker(f"w{n}", "echo")
+    mesh.run(SHORTLY_S)
+    assert [ask(b1) for _ in range(2)] == ["b2", "b2"]
+    b2.client("news")  # a status with news, before anybody can have come
+    mesh.run(SHORTLY_S)
+    assert b1.state.network.peers["b2"].assigned_workers == 2
+    b2.worker("v1", "echo")
+    mesh.run(SHORTLY_S)
+    assert b1.state.network.peers["b2"].assigned_workers == 1
+    mesh.run(8.0)
+    assert b1.state.network.peers["b2"].assigned_workers == 0, "who has not come by now went elsewhere"
+
+
 def test_broker_that_was_tried_is_not_named() -> None:
     _, (b1, b2) = network_of({"b1": {}, "b2": {}})
     assert ask(b1, tried=[b1.endpoint]) == "b2"

@@ -13,6 +13,7 @@ from scale0.errors import ProtocolError
 from scale0.protocol.dialects import CLIENT, MDP1_CLIENT, MDP1_WORKER, WORKER
 from scale0.protocol.majordomo import MdpDisconnect, MdpReady, MdpRequest
 from scale0.protocol.messages import (
+    Cancel,
     ChangeBroker,
     Connect,
     Disconnect,
@@ -93,7 +94,9 @@ def test_disabling_ends_after_grace_with_outcome_unknown(desk: Desk) -> None:
     desk.client("ada").submit("greet", timeout_s=60)
     desk.manage("disable")
     assert desk.broker.next_deadline() <= desk.now + 5
-    assert codes(desk.pass_time(5.1)) == [("ada", 502)]
+    sent = desk.pass_time(5.1)
+    assert codes(sent) == [("ada", 502)]
+    assert [name for name, message in sent if isinstance(message, Cancel)] == ["w"], "nobody waits for it any more"
     assert desk.broker.state.mode == "disabled"
 
 

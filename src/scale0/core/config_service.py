@@ -290,6 +290,9 @@ def _adopt(state: State, peer: Peer, told: ConfigState, newest: ConfigRecord, do
     config = state.config
     known = {*told.ancestors, *(record.version for record in told.records if record.state != "lost")}
     has_lost = config.version.number > 0 and config.packed_version not in known and bool(known - {newest.version})
+    is_long = len(told.ancestors) >= document.limits.config_history
+    if is_long and config.packed_version < min(known):  # older than they remember
+        has_lost = False
     before = config.record
     losers = _losers(state, known) if has_lost else []
     if has_lost:  # before it is kept: whoever crashes between the two says it again

@@ -143,6 +143,9 @@ def error(state: State, session: Session, message: Error) -> None:
         code = Code(message.code) if message.code in Code.__members__.values() else Code.WORKER_LOST
         if code == Code.WORKER_LOST:
             routing.lose_attempt(state, entry, f"{peer.identity}: {message.text}")
+        elif code == Code.MOVED:  # its client has it elsewhere: nobody waits here, and no outcome is kept
+            state.counters["forwarded_adopted_elsewhere"] += 1
+            state.ledger.settle(entry, True)
         else:
             routing.settle_error(state, entry, code, f"{peer.identity}: {message.text}")
     afar.feed(state, worker)

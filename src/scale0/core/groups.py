@@ -17,7 +17,7 @@ from scale0.core.sessions import Session
 from scale0.core.state import State
 from scale0.protocol.codes import Code
 from scale0.protocol.dialects import Dialect, Role
-from scale0.protocol.messages import ChangeBroker, Error, NeedBroker
+from scale0.protocol.messages import ChangeBroker, Error, NeedBroker, PeerStatus
 from scale0.protocol.network import ALL, BrokerEntry
 from scale0.protocol.network_addresses import reached_at
 
@@ -38,7 +38,7 @@ def need_broker(state: State, route: Route, dialect: Dialect, message: NeedBroke
         text = f"no broker to name: this one is {state.mode}, and {known} that can serve"
         state.effects.append(Send(route, dialect, Error(code=Code.NOT_ACCEPTING, text=text)))
         return
-    _assign(state, entry, dialect.role)
+    assign(state, entry, dialect.role)
     state.effects.append(Send(route, dialect, change_to(state, entry, "it has room")))
 
 
@@ -85,13 +85,27 @@ def _load(state: State, entry: BrokerEntry, role: Role, *, may_be_us: bool) -> i
     return peer.status.clients + peer.assigned_clients
 
 
-def _assign(state: State, entry: BrokerEntry, role: Role) -> None:
+def assign(state: State, entry: BrokerEntry, role: Role) -> None:
     """Assignments count at once."""
     peer = state.network.peers.get(entry.identity)
-    if peer is not None and role is Role.WORKER:
+    if peer is None:
+        return
+    peer.assigned_s = state.now
+    if role is Role.WORKER:
         peer.assigned_workers += 1
-    elif peer is not None:
+    else:
         peer.assigned_clients += 1
+
+
+def count_arrivals(state: State, peer: Peer, message: PeerStatus) -> None:
+    """Who has come there is in its own counts from now on; who has not come for two intervals went elsewhere."""
+    before = peer.status
+    is_old = state.now - peer.assigned_s > 2 * state.settings.default_heartbeat_interval_s
+    if before is None or is_old:
+        peer.assigned_workers = peer.assigned_clients = 0
+        return
+    peer.assigned_workers = max(0, peer.assigned_workers - max(0, message.workers - before.workers))
+    peer.assigned_clients = max(0, peer.assigned_clients - max(0, message.clients - before.clients))
 
 
 def change_to(state: State, entry: BrokerEntry, reason: str) -> ChangeBroker:
@@ -136,7 +150,7 @@ def _is_movable(state: State, session: Session) -> bool:
 def _move(state: State, session: Session, entry: BrokerEntry, reason: str) -> None:
     session.moved_s = state.now
     state.counters["sessions_sent_away"] += 1
-    _assign(state, entry, session.role)
+    assign(state, entry, session.role)
     state.post(session.route, session, change_to(state, entry, reason))
 
 

@@ -27,6 +27,7 @@ def step(state: State) -> None:
         if is_over:
             for entry in list(state.ledger.entries.values()):
                 text = "outcome unknown: the broker was disabled while it ran"
+                routing.strand(state, entry)
                 routing.settle_error(state, entry, Code.WORKER_LOST, text)
         if not state.ledger.entries and (is_over or groups.has_moved_all(state)):
             _fall_silent(state)

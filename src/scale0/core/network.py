@@ -63,8 +63,9 @@ class Peer:
     looked_s: float = 0.0  # when it was last looked whether there is news for it
     told_shape: tuple[str, bytes] = ("", b"")  # our state and config version
     is_told_all: bool = False
-    assigned_workers: int = 0  # sent there since its last status
+    assigned_workers: int = 0  # sent there, and not yet in the counts that it tells
     assigned_clients: int = 0
+    assigned_s: float = 0.0
     asked_version: bytes = b""  # the config version that was asked of it last
     asked_s: float = 0.0
     # heartbeat tables (rule 30)

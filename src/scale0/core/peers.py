@@ -10,7 +10,17 @@ from __future__ import annotations
 
 import math
 
-from scale0.core import afar, config_service, connections, dialing, heartbeat_table, membership, peer_status, routing
+from scale0.core import (
+    afar,
+    config_service,
+    connections,
+    dialing,
+    groups,
+    heartbeat_table,
+    membership,
+    peer_status,
+    routing,
+)
 from scale0.core.effects import Route, Send
 from scale0.core.network import Dialing, Peer
 from scale0.core.sessions import Session
@@ -183,8 +193,8 @@ def status(state: State, session: Session, message: PeerStatus) -> None:
     was_active = peer.status is not None and peer.status.state == "active"
     if message.state == "active" and not was_active:
         peer.active_since_s = state.now
+    groups.count_arrivals(state, peer, message)
     peer.status = message
-    peer.assigned_workers = peer.assigned_clients = 0
     if message.heartbeat_interval_ms:
         session.interval_s = message.heartbeat_interval_ms / 1000
     afar.take_credit(state, peer, message)

@@ -67,6 +67,7 @@ def _send_elsewhere(state: State, session: Session, services: list[str]) -> None
     if entry is None:
         state.refuse(session, Code.MOVED, f"{text}; ask NEEDBROKER")
         return
+    groups.assign(state, entry, session.role)
     target = groups.change_to(state, entry, text)
     detail = {"identity": target.identity, "endpoints": target.endpoints, "public_key": target.public_key}
     state.refuse(session, Code.MOVED, f"{text}; {entry.identity} does", detail=detail)

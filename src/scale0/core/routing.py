@@ -162,7 +162,7 @@ def pass_part(state: State, entry: Entry, message: TaskReply) -> None:
     entry.joined.extend(message.body)
     if sum(map(len, entry.joined)) > state.limits.joined_bytes:
         text = f"the joined reply is over {state.limits.joined_bytes:,} bytes; use a DEALER socket to stream it"
-        _strand(state, entry)
+        strand(state, entry)
         settle_error(state, entry, Code.TOO_LARGE, text)
 
 
@@ -302,7 +302,7 @@ def cancel(state: State, entry: Entry) -> None:
 
 def abandon(state: State, entry: Entry, why: str) -> None:
     """Its client's session ends: what waits is not run, and of what runs nobody here will know the outcome."""
-    _strand(state, entry)
+    strand(state, entry)
     settle_error(state, entry, Code.CANCELLED, why)
 
 
@@ -321,7 +321,7 @@ def expire(state: State, entry: Entry) -> None:
         else:
             settle_error(state, entry, Code.DEADLINE_IN_QUEUE, text)
         return
-    _strand(state, entry)
+    strand(state, entry)
     text = f"{worker.session.identity} did not reply by the deadline (attempt {entry.attempt})"
     settle_error(state, entry, Code.DEADLINE_IN_FLIGHT, text)
     if not worker.has_heartbeat:  # rule 18: past a deadline it leaves the LRU queue until it speaks
@@ -329,7 +329,7 @@ def expire(state: State, entry: Entry) -> None:
         delist(worker)
 
 
-def _strand(state: State, entry: Entry) -> None:
+def strand(state: State, entry: Entry) -> None:
     """The task will be settled while its worker still holds it: the worker is told, and its slot counts as stuck."""
     worker = entry.worker
     if worker is not None and worker.slots.get(entry.id) == entry.attempt:
