@@ -66,7 +66,7 @@ test-slow: $(STAMP) ## the tests that take minutes
 	@$(BIN)/python -m pytest -n $(JOBS) -m slow $(ARGS)
 
 sim: $(STAMP) ## the network in a simulator, with faults; make sim ARGS="--seeds 0..1000 --steps 5000"
-	@$(BIN)/python -m scale0.simulator $(or $(ARGS),--seeds 0..300 --steps 2000)
+	@$(BIN)/python -m scale0.simulator $(or $(ARGS),--seeds 0..300,1000000..1000150 --steps 3000)
 
 bench: $(BENCH_STAMP) ## speed and memory against named peers, in one run
 	@$(BIN)/python benchmarks/run.py $(ARGS)

@@ -1,17 +1,12 @@
-"""Testing the test: bugs planted in the core, each of which the simulator must find within a few seeds.
-
-The core's own `check` is switched off here, so that the checks from outside must find them.
-"""
+"""Testing the test: bugs planted in the core of one broker, each of which the simulator must find."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from scale0.core import admission, broker, liveness, routing, turns
-from scale0.core.broker import Broker
 from scale0.core.client_session import ClientSession
 from scale0.core.effects import Send
 from scale0.core.ledger import Entry, Ledger
@@ -19,23 +14,12 @@ from scale0.core.sessions import Session
 from scale0.core.state import State
 from scale0.core.workers import Worker, enlist, release
 from scale0.protocol.messages import Error, Status, Task, TaskId, TaskReply
-from scale0.simulator.run import run_seed
+from tests.simulation.planting import Bugs
 
 STEPS = 1500
 SEEDS = range(2, 62)
 
-Plant = Callable[[pytest.MonkeyPatch], None]
-BUGS: dict[str, tuple[Plant, set[str]]] = {}
-
-
-def bug(*rules: str) -> Callable[[Plant], Plant]:
-    """Plants a bug that breaks one of `rules`."""
-
-    def register(plant: Plant) -> Plant:
-        BUGS[plant.__name__] = (plant, set(rules))
-        return plant
-
-    return register
+bug = Bugs()
 
 
 @bug("I1")
@@ -240,17 +224,6 @@ def a_returned_task_goes_to_its_client(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(says, TaskReply, wrong)
 
 
-@pytest.mark.parametrize("name", sorted(BUGS))
+@pytest.mark.parametrize("name", sorted(bug.by_name))
 def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant, rules = BUGS[name]
-    plant(monkeypatch)
-    monkeypatch.setattr(Broker, "check", lambda self: None)
-    found: list[str] = []
-    for seed in SEEDS:
-        result = run_seed(seed, STEPS)
-        if result.rule in rules:
-            assert "replay: python -m scale0.simulator" in result.report()
-            return
-        if not result.is_good:
-            found.append(f"seed {seed}: {result.violation}")
-    pytest.fail(f"no seed broke {rules}; found: {found}")
+    bug.must_be_found(name, monkeypatch, SEEDS, STEPS)

@@ -27,18 +27,23 @@ OK, FAILED, RETURNED = map(int, Status)
 def task(state: State, session: Session, message: Task) -> None:
     """TASK from a peer: to a free worker of ours, or back at once."""
     peer = state.network.of(session)
-    visited, options = afar.split_options(message.options)
+    if message.options == peer.visited:  # it comes straight from its origin, and its client gave no options
+        is_back, options = False, b""
+    else:
+        visited, options = afar.split_options(message.options)
+        is_back = state.settings.identity in visited
     known = state.ledger.entries.get(message.id)
     if known is not None:
         _refuse_double(state, session, message, known)
         return
     service = state.services.by_name.get(message.service)
-    size = sum(map(len, message.body))
+    body = message.body
+    size = len(body[0]) if len(body) == 1 else sum(map(len, body))
     if (
         service is None
         or not service.lru
         or state.mode != "active"
-        or state.settings.identity in visited
+        or is_back
         or len(state.ledger.entries) >= state.limits.accepted
         or state.ledger.bytes + size > state.limits.accepted_bytes
     ):
@@ -62,7 +67,8 @@ def _refuse_double(state: State, session: Session, message: Task, known: Entry) 
     if known.client is session and known.attempt == message.attempt:
         state.counters["repeated_tasks"] += 1
         return
-    if known.client is session:  # an attempt that the origin holds for lost still runs here: no room for another
+    # An attempt that its origin holds for lost, or that a former origin sent, still runs here: no room for another.
+    if known.is_forwarded:
         _return(state, session, message)
         return
     text = "its client has asked another broker for it"

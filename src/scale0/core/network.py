@@ -58,6 +58,7 @@ class Peer:
     # what it was told
     offers: dict[str, PeerService] = field(default_factory=dict)  # what it can do, as it told
     queued: dict[str, int] = field(default_factory=dict)  # its tasks that wait, by service
+    visited: bytes = b""  # what stands before the options of a task that comes straight from it
     told: dict[str, PeerService] = field(default_factory=dict)
     told_s: float = 0.0
     looked_s: float = 0.0  # when it was last looked whether there is news for it

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 
+import msgspec
+
 from scale0.core import (
     afar,
     config_service,
@@ -117,7 +119,7 @@ def _why_refused(state: State, message: Connect, *, is_answer: bool) -> Error | 
 
 def _is_unlisted(state: State, message: Connect, *, is_answer: bool) -> bool:
     """Whether it does not belong to the network, nor may it join."""
-    if not state.config.version.number or state.network.is_joining:
+    if not state.config.version.number:
         return False
     # Who has a newer config may be listed there: it is heard, and sent away if it is not.
     is_newer = message.config_version > state.config.packed_version
@@ -163,6 +165,7 @@ def _link(state: State, peer: Peer, route: Route, message: Connect) -> bool:
     state.sessions.by_route[route] = session
     peer.is_linked = True
     peer.is_told_all = False
+    peer.visited = msgspec.msgpack.encode([peer.identity])
     heartbeat_table.begin(state, peer)
     peer.offers = {}
     peer.queued = {}

@@ -1,17 +1,23 @@
-"""`python -m scale0.simulator`: look for a seed that breaks a rule, or see one again."""
+"""`python -m scale0.simulator`: look for a seed that breaks a rule, or see one again.
+
+Seeds below 1,000,000 are worlds whose brokers do not know one another, those from there on are networks.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
+from scale0.simulator.profiles import NETWORKS
 from scale0.simulator.run import coverage, run_seed, run_seeds
+
+SEEDS = f"0..100,{NETWORKS}..{NETWORKS + 50}"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m scale0.simulator", description=__doc__)
     parser.add_argument("--seed", type=int, help="run this one, and tell its digest")
-    parser.add_argument("--seeds", default="0..100", help="run these: FIRST..LAST, the last one not included")
+    parser.add_argument("--seeds", default=SEEDS, help=f"run these: FIRST..LAST, the last one not included ({SEEDS})")
     parser.add_argument("--steps", type=int, default=1500, help="steps with faults, for each seed (1500)")
     arguments = parser.parse_args()
     if arguments.seed is not None:
@@ -19,12 +25,17 @@ def main() -> int:
         print(coverage(result.counts))
         print(result.report() if not result.is_good else f"seed {result.seed} holds, digest {result.digest}")
         return 0 if result.is_good else 1
-    first, last = (int(number) for number in arguments.seeds.split(".."))
-    failed, summary = run_seeds(range(first, last), arguments.steps, lambda line: print(line, flush=True))
+    failed, summary = run_seeds(_seeds(arguments.seeds), arguments.steps, lambda line: print(line, flush=True))
     print(summary)
     for result in failed:
         print(f"failed: seed {result.seed}: {result.violation}")
     return 1 if failed else 0
+
+
+def _seeds(text: str) -> list[int]:
+    """Ranges, one after the other."""
+    ranges = (part.split("..") for part in text.split(","))
+    return [seed for first, last in ranges for seed in range(int(first), int(last))]
 
 
 if __name__ == "__main__":

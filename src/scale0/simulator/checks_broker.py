@@ -9,28 +9,31 @@ replied + errored + queued + in flight, I12 clock jumps kill nobody.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from scale0.core.effects import Effect, Send
 from scale0.protocol.codec import AnyMessage
-from scale0.protocol.dialects import Dialect, Role
-from scale0.protocol.ids import id_prefix, show_id
+from scale0.protocol.dialects import PEER, Dialect, Role
+from scale0.protocol.ids import show_id
 from scale0.protocol.majordomo import MdpDisconnect, MdpReady, MdpReply, MdpTask
 from scale0.protocol.messages import (
     Cancel,
+    ChangeBroker,
     Connect,
     Disconnect,
     Error,
     Flag,
+    NeedBroker,
     Ping,
     Ready,
     ReadyOk,
     Task,
     TaskReply,
 )
+from scale0.simulator.answers_seen import AnswersSeen, is_of
+from scale0.simulator.checks_peers import PeerChecks
 from scale0.simulator.network import Connection
 from scale0.simulator.process import Process
 from scale0.simulator.workers_seen import WorkersSeen
@@ -63,15 +66,13 @@ class BrokerChecks:
         self.host = host
         self.state = state
         self.workers = WorkersSeen(world, host)
+        self.peers = PeerChecks(self)
+        self.answers = AnswersSeen(self._fail)
         self.open: dict[bytes, Accepted] = {}
         self._deadlines: list[tuple[float, bytes]] = []
         self._outcomes: dict[bytes, str] = {}
         self._owners: dict[bytes, Process] = {}  # by route
         self._routes: dict[Process, bytes] = {}  # where the session of a process is
-        self._asked: Counter[bytes] = Counter()  # TASK and CANCEL by id; each may be answered once
-        self._answered: Counter[bytes] = Counter()
-        self._meddled: set[tuple[bytes, bytes]] = set()  # route and id of another that it asked about
-        self._owed: Counter[bytes] = Counter()  # answers owed to a REQ socket
         self._absent: set[Process] = set()
         self._held: set[bytes] = set()  # tasks whose answer could not be sent at once
         self._anew: set[bytes] = set()  # accepted again, after its first outcome was evicted or lost
@@ -93,19 +94,23 @@ class BrokerChecks:
             is_stranger = True
         self.world.count(f"from {dialect.name}", type(message).__name__)
         if dialect.is_req or dialect.majordomo == 1:
-            self._owed[route] += 1
+            self.answers.owes(route)
         kind = type(message)
         if kind is Task:
-            self._ask(process, route, message.id)  # type: ignore[union-attr]
+            self.answers.asked(process, route, message.id)  # type: ignore[union-attr]
             self._current = (process, message)  # type: ignore[assignment]
-            self._accepted_before = self.host.broker.census().accepted
+            self._accepted_before = self._accepted_or_adopted()
             if message.flags:  # type: ignore[union-attr]
                 self.world.count("rule", "resent")
         elif kind is Cancel:
-            self._ask(process, route, message.id)  # type: ignore[union-attr]
+            self.answers.asked(process, route, message.id)  # type: ignore[union-attr]
         elif kind is Connect:
             self._excuse_forgotten(process)
             self._connected(process, route, message)  # type: ignore[arg-type]
+        elif kind is NeedBroker:
+            self.world.moves.asked(route, message)  # type: ignore[arg-type]
+        elif kind is Disconnect and dialect.role is Role.CLIENT and not is_stranger:
+            self._ended_session(process)  # it moves to another broker, and its tasks with it
         elif (
             not is_stranger
             and dialect.role is Role.WORKER
@@ -115,19 +120,23 @@ class BrokerChecks:
 
     def received_garbage(self, connection: Connection) -> None:
         self._owners[connection.route] = connection.process
-        self._owed[connection.route] += 1
+        self.answers.owes(connection.route)
         self.world.count("rule", "malformed")
 
     def handled(self, effects: list[Effect]) -> None:
         """Right after `Broker.receive`: was the TASK accepted?"""
+        self.peers.handled()
         if self._current is None:
             return
         process, task = self._current
         self._current = None
         is_nuisance = process.name.startswith("nuisance")  # it may drop its session at any moment
-        if self.host.broker.census().accepted > self._accepted_before and not is_nuisance:
+        if self._accepted_or_adopted() > self._accepted_before and not is_nuisance:
+            if self.peers.has_taken(task.id):
+                self.world.count("rule", "adopted")
             timeout_s = task.remaining_ms / 1000 or self.host.settings.timeout_s(task.service)
-            deadline_s = self.host.now + timeout_s
+            known = self.host.broker.state.ledger.entries.get(task.id)
+            deadline_s = known.deadline_s if known is not None else self.host.now + timeout_s
             if task.id in self._outcomes:
                 self._anew.add(task.id)
             self.workers.forget(task.id)
@@ -136,6 +145,11 @@ class BrokerChecks:
             was_resent = bool(task.flags & Flag.RESENT)
             self.open[task.id] = Accepted(process, task.service, token, deadline_s, was_announced, was_resent)
             heapq.heappush(self._deadlines, (deadline_s + EXPIRY_SLACK_S, task.id))
+
+    def _accepted_or_adopted(self) -> int:
+        """A task that is here for another broker becomes its client's own when that client comes here."""
+        state = self.host.broker.state
+        return state.ledger.accepted + state.counters["forwarded_adopted"]
 
     def managed(self, command: str) -> None:
         if command == "enable":
@@ -163,15 +177,13 @@ class BrokerChecks:
 
     def sent(self, connection: Connection, send: Send) -> None:
         process, message = connection.process, send.message
+        self.world.versions.told(self.host, message)
         self.world.count(f"to {send.dialect.name}", type(message).__name__)
         if send.dialect.is_req or (send.dialect.majordomo == 1 and send.dialect.role is Role.CLIENT):
-            self._owed[send.route] -= 1
-            if self._owed[send.route] < 0:
-                self._fail("rule 3", f"{process.label} uses a REQ socket and was sent {message} without having asked")
+            self.answers.pays(process, send.route, message)
         kind = type(message)
         if kind is Task or kind is MdpTask:
-            if self.state in ("disabled", "joining"):
-                self._fail("I7", f"a {self.state} broker dispatched {message}")
+            self.must_dispatch(show_id(message.id) if kind is Task else "a task")  # type: ignore[union-attr]
             if kind is Task:
                 self._dispatched(process, message)  # type: ignore[arg-type]
             else:
@@ -180,27 +192,32 @@ class BrokerChecks:
             self._replied(process, send.route, message)  # type: ignore[arg-type]
         elif kind is Error:
             self._errored(process, send.route, message)  # type: ignore[arg-type]
+        elif kind is ChangeBroker:
+            self.world.moves.named(self.host, send.route, message)  # type: ignore[arg-type]
         elif kind is ReadyOk:
             self.workers.agreed(process, message)  # type: ignore[arg-type]
 
     def sent_nowhere(self, send: Send) -> None:
         """A send to a route that is gone. It still settles what it was about."""
-        if _settles(send.message):
-            self._answered[send.message.id] += 1  # type: ignore[union-attr]
+        if send.dialect is not PEER and _settles(send.message):
+            self.answers.answered_nobody(send.message.id)  # type: ignore[union-attr]
             code = send.message.code if isinstance(send.message, Error) else 0
             self._settled(send.message.id, str(code))  # type: ignore[union-attr]
 
-    def send_failed(self, send: Send) -> None:
+    def send_failed(self, send: Send, peer: str = "") -> None:
+        if send.dialect is PEER:
+            self.peers.send_failed(peer, send.message)
+            return
         process = self._owners.get(send.route)
         if process is not None:
             self._absent.add(process)  # until it speaks again: what is for it is held
         if process is not None and isinstance(send.message, Task | MdpTask):
             self.workers.not_sent(process, send.route, send.message)
         if _settles(send.message):
-            self._answered[send.message.id] -= 1  # type: ignore[union-attr]
+            self.answers.not_answered(send.message.id)  # type: ignore[union-attr]
             self._held.add(send.message.id)  # type: ignore[union-attr]
         if send.dialect.is_req or send.dialect.majordomo == 1:
-            self._owed[send.route] += 1
+            self.answers.owes(send.route)
 
     def after_step(self) -> None:
         """Cheap ones each time, the core's own walk through its tables now and then."""
@@ -208,8 +225,10 @@ class BrokerChecks:
         if census.accepted != census.replied + census.errored + census.queued + census.in_flight:
             self._fail("I11", f"accepted is not replied + errored + queued + in flight: {census}")
         self._steps += 1
+        self.peers.after_step()
         if self._steps % CHECK_EVERY == 0:
             self.host.broker.check()
+            self.peers.look_into()
             self.workers.must_not_wait_for_the_silent()
         if self.world.profile.kind == "fair":
             self.workers.must_be_equal(self.world.profile.workers)
@@ -252,13 +271,18 @@ class BrokerChecks:
             return
         if self._routes.get(process, route) != route:
             self.world.count("rule", "session move")
+        # Rule 24: CONNECT in a session that goes on changes neither LRU place nor tasks.
+        session = self.host.broker.state.sessions.by_route.get(route)  # type: ignore[call-overload]
+        is_renewed = session is not None and session.nonce == process.nonce
         self._routes[process] = route
         self._absent.discard(process)
-        self.workers.connected(process, connect)
+        if not is_renewed:
+            self.workers.connected(process, connect)
 
     def _dispatched(self, process: Process, task: Task) -> None:
         outcome = self._outcomes.get(task.id)
-        is_repeatable = self.world.profile.is_idempotent(task.service)
+        # What another broker asks for is that one's: here its client may have been told "unknown".
+        is_repeatable = self.world.profile.is_idempotent(task.service) or self.peers.has_taken(task.id)
         if outcome is not None and int(outcome) not in NOT_ACCEPTED and not is_repeatable:
             self._fail("I1", f"{show_id(task.id)} was dispatched after its outcome {outcome}")
         if task.attempt > 1:
@@ -266,18 +290,30 @@ class BrokerChecks:
         self.workers.dispatched(process, task)
 
     def _replied(self, process: Process, route: bytes, reply: TaskReply) -> None:
-        if not reply.id.startswith(id_prefix(process.identity, process.nonce)):
+        if not is_of(process, reply.id):
             self._fail("I2", f"{process.label} was sent a reply to {show_id(reply.id)}, which it did not ask")
+        self.must_be_current(reply)
+        if reply.final:
+            self.answers.answered(reply.id)
+            self._settled(reply.id, "0")
+
+    def must_be_current(self, reply: TaskReply) -> None:
+        """I5: only the last attempt's reply is passed on. A peer's Majordomo worker does not tell its attempt."""
         is_known = len(reply.body) == 3 and reply.id not in self._anew
         holder = self.workers.last_holder(reply.body[0]) if is_known else None
-        if holder is not None:
-            worker, attempt = reply.body[1].decode(), int(reply.body[2])
-            if worker != holder[0].label or attempt != holder[1]:
-                seen, due = f"attempt {attempt} of {worker}", f"{holder[1]} of {holder[0].label}"
-                self._fail("I5", f"{show_id(reply.id)}: {seen} was passed on; {due} is current")
-        if reply.final:
-            self._count_answer(reply.id)
-            self._settled(reply.id, "0")
+        if holder is None:
+            return
+        worker, attempt = reply.body[1].decode(), int(reply.body[2])
+        is_right = attempt in (0, holder[1]) if not holder[0] else (worker, attempt) == holder
+        if not is_right:
+            seen, due = f"attempt {attempt} of {worker}", f"{holder[1]} of {holder[0] or 'a peer'}"
+            self._fail("I5", f"{show_id(reply.id)}: {seen} was passed on; {due} is current")
+
+    def must_dispatch(self, what: str) -> None:
+        """I7: a disabled broker dispatches nothing, and forwards nothing; nor does one that joins."""
+        is_joining = self.host.broker.state.mode == "joining"
+        if self.state == "disabled" or is_joining:
+            self._fail("I7", f"a {'joining' if is_joining else 'disabled'} broker sent {what}")
 
     def _errored(self, process: Process, route: bytes, error: Error) -> None:
         self.world.count("code", str(error.code))
@@ -289,10 +325,9 @@ class BrokerChecks:
             self._ended_session(process)
         if not error.id:
             return
-        is_own = error.id.startswith(id_prefix(process.identity, process.nonce))
-        if not is_own and (route, error.id) not in self._meddled:
-            self._fail("I2", f"{process.label} was sent error {error.code} about {show_id(error.id)}, not its own")
-        if not is_own:
+        if not is_of(process, error.id):
+            if not self.answers.has_meddled(route, error.id):
+                self._fail("I2", f"{process.label} was sent error {error.code} about {show_id(error.id)}, not its own")
             return
         accepted = self.open.get(error.id)
         if accepted is not None:
@@ -303,19 +338,8 @@ class BrokerChecks:
                 self._fail("rule 13", f"{show_id(error.id)} got {error.code} {early_s:.3f} s before its deadline")
         if error.code == 404 and accepted is not None and accepted.was_announced and error.id not in self._held:
             self._fail("rule 16", f"404 for {show_id(error.id)} of {accepted.service}, which a worker has announced")
-        self._count_answer(error.id)
+        self.answers.answered(error.id)
         self._settled(error.id, str(error.code))
-
-    def _ask(self, process: Process, route: bytes, id_: bytes) -> None:
-        if id_.startswith(id_prefix(process.identity, process.nonce)):
-            self._asked[id_] += 1
-        else:
-            self._meddled.add((route, id_))
-
-    def _count_answer(self, id_: bytes) -> None:
-        self._answered[id_] += 1
-        if self._answered[id_] > self._asked[id_]:
-            self._fail("I1", f"{show_id(id_)} was asked {self._asked[id_]} times, answered {self._answered[id_]} times")
 
     def _settled(self, id_: bytes, outcome: str) -> None:
         accepted = self.open.pop(id_, None)

@@ -6,9 +6,11 @@ queue or a session that nobody renews show here, in probes that fill every slot.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from scale0.simulator.native_actors import ClientProcess, WorkerProcess
+from scale0.simulator.schedule import START_S
 
 if TYPE_CHECKING:
     from scale0.simulator.world import World
@@ -21,6 +23,7 @@ STEPS_MAX = 60_000
 class EndChecks:
     def __init__(self, world: World) -> None:
         self.world = world
+        self.why_unserved = ""
 
     def run(self) -> None:
         """Heal the world and wait, in virtual time, until it is well."""
@@ -29,11 +32,19 @@ class EndChecks:
         limit_s = world.schedule.now + world.profile.timeout_max_s + 5.0
         self._until(lambda: not world.promises.open, limit_s, "tasks have no outcome")
         self._until(self._is_empty, limit_s + 10.0, "a broker still holds tasks whose deadlines have passed")
+        self.settle()
         self._probe()
         self._until(self._is_empty, world.schedule.now + 5.0, "a broker still holds tasks that were answered")
         for host in world.hosts:
             host.broker.check()
         self._workers_are_free()
+        self.finish()
+
+    def settle(self) -> None:
+        """What else must hold before the probes; a network has more to say."""
+
+    def finish(self) -> None:
+        """What else must hold after them."""
 
     def _probe(self) -> None:
         """Each client asks each service, one after the other, until a whole round is served."""
@@ -41,7 +52,9 @@ class EndChecks:
         end_s = world.schedule.now + LIVE_WITHIN_S
         while not self._is_round_served():
             if world.schedule.now > end_s:
-                world.violation("I14", f"{LIVE_WITHIN_S:.0f} s after the last fault tasks still fail")
+                world.violation(
+                    "I14", f"{LIVE_WITHIN_S:.0f} s after the last fault tasks still fail{self.why_unserved}"
+                )
             self._pass(0.5)
 
     def _is_round_served(self) -> bool:
@@ -53,13 +66,15 @@ class EndChecks:
                 client.submit(service.name, b"ok", PROBE_TIMEOUT_S)
                 self._until(lambda: not world.promises.open, world.schedule.now + 10.0, "a probe has no outcome")
                 if self._served() == served:
+                    self.why_unserved = f": {service.name} asked by {client.label}"
                     return False
         return bool(clients)
 
     def _served(self) -> int:
         """Brokers do not know one another here: with two of them the workers may all be at the other one."""
         outcomes = self.world.promises.outcomes
-        return outcomes["OK"] + (outcomes["404"] + outcomes["408"] if len(self.world.hosts) > 1 else 0)
+        are_strangers = len(self.world.hosts) > 1 and self.world.shape is None
+        return outcomes["OK"] + (outcomes["404"] + outcomes["408"] if are_strangers else 0)
 
     def _workers_are_free(self) -> None:
         """Nothing is in flight, so every worker's slots are free as soon as its last handler ends."""
@@ -85,15 +100,22 @@ class EndChecks:
                 return False
         return True
 
-    def _until(self, is_done, limit_s: float, otherwise: str) -> None:  # type: ignore[no-untyped-def]
+    def _until(
+        self,
+        is_done: Callable[[], bool],
+        limit_s: float,
+        otherwise: str,
+        why: Callable[[], str] = str,
+        rule: str = "I14",
+    ) -> None:
         world = self.world
         for _ in range(STEPS_MAX):
             if is_done():
                 return
             if world.schedule.now > limit_s:
-                world.violation("I14", f"{limit_s:.1f} s: {otherwise}")
+                world.violation(rule, f"{limit_s - START_S:.1f} s: {otherwise} {why()}".rstrip())
             world.step()
-        world.violation("I14", f"{STEPS_MAX} steps: {otherwise}")
+        world.violation(rule, f"{STEPS_MAX} steps: {otherwise} {why()}".rstrip())
 
     def _pass(self, seconds: float) -> None:
         end_s = self.world.schedule.now + seconds

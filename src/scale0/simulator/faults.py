@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from scale0.simulator.host import BrokerHost
 from scale0.simulator.majordomo_actors import MajordomoWorker
 from scale0.simulator.native_actors import ClientProcess, WorkerProcess
+from scale0.simulator.network_faults import NetworkFaults
 from scale0.simulator.process import Process
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ class Faults:
             (self.broker_drains, 1),
         ]
         chosen = orderly if world.profile.kind == "calm" else orderly + rough
+        if world.shape is not None:
+            network = NetworkFaults(world, self._random)
+            chosen = network.chosen() + (chosen if world.profile.kind != "shares" else [])
         self._actions = [action for action, _ in chosen]
         self._weights = [weight for _, weight in chosen]
 

@@ -1,70 +1,100 @@
-"""The machine that a broker runs on: it feeds `Broker` with frames and time and carries out what it asks for.
+"""A broker on its machine: it feeds `Broker` with frames and time and carries out what it asks for.
 
-A crash loses everything but what was persisted; a pause (STOP, CONT) loses nothing, and after it the broker finds all
-messages that came meanwhile, and then the time.
+A crash loses everything but what was persisted; it may come between two effects of one verb, and then the later ones
+never happen.
 """
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from scale0.core.broker import Broker
-from scale0.core.effects import Alarm, Effect, Persist, Send, Stopped
+from scale0.core.effects import (
+    Alarm,
+    Answered,
+    Dial,
+    Effect,
+    HangUp,
+    KeepConfig,
+    Listen,
+    Persist,
+    Publish,
+    Send,
+    Stopped,
+)
 from scale0.core.settings import BrokerSettings
 from scale0.errors import ProtocolError
 from scale0.protocol import codec
-from scale0.protocol.dialects import Dialect
+from scale0.protocol.dialects import PEER, Dialect
+from scale0.protocol.network import ConfigRecord, Document
 from scale0.simulator.checks_broker import BrokerChecks
+from scale0.simulator.links import DialedLink, DialedLinks, is_dialed, peer_at
+from scale0.simulator.machine import Machine
 from scale0.simulator.network import Connection
-from scale0.simulator.process import BUSY_WAKES_MAX, Process
-from scale0.simulator.schedule import wall_s
+from scale0.simulator.process import Process
 
 if TYPE_CHECKING:
     from scale0.simulator.world import World
 
+NEVER = 1 << 30  # effects; more than any run has
 
-class BrokerHost:
-    def __init__(self, world: World, name: str, endpoint: str, settings: BrokerSettings) -> None:
-        self.world = world
-        self.name = name
+
+class BrokerHost(Machine):
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        endpoint: str,
+        settings: BrokerSettings,
+        *,
+        seeds: list[str] | None = None,
+        document: Document | None = None,
+    ) -> None:
+        """`seeds` and `document` are what the operator starts the broker with, each time."""
+        super().__init__(world, name)
         self.endpoint = endpoint
-        self.settings = settings
+        self.publisher = settings.config_pub
+        self.local = settings
+        self.seeds = seeds or []
+        self.document = document
         self.routes: dict[bytes, Connection] = {}
-        self.is_running = False
-        self.is_paused = False
-        self.clock_off_s = 0.0
-        self.told_clock_off_s = 0.0  # as the broker saw it last
-        self.started_s = 0.0
-        self.incarnation = 0
+        self.links = DialedLinks(self)
+        self.listens_to: list[str] = []
         self.broker: Broker
         self.checks: BrokerChecks
-        self._state = "active"
-        self._inbox: deque[tuple[Connection, list[bytes]]] = deque()
-        self._wake_s = math.inf
-        self._last_wake_s = 0.0
-        self._idle_wakes = 0
+        # what is kept over restarts
+        self.state = "active"
+        self.records: list[ConfigRecord] = []
+        self._effects_left = NEVER  # until it crashes
 
     @property
-    def now(self) -> float:
-        return self.world.schedule.now
+    def settings(self) -> BrokerSettings:
+        """What holds for its broker now."""
+        return self.broker.state.settings
 
-    @property
-    def wall_s(self) -> float:
-        return wall_s(self.now) + self.clock_off_s
+    # --- its life -------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
+        """If it is down; a crash that was to come does not come any more."""
+        self._effects_left = NEVER
         if self.is_running:
             return
-        self.incarnation += 1
-        self.is_running = True
-        self.started_s = self.now
-        self.told_clock_off_s = self.clock_off_s
-        self.broker = Broker(self.settings, now=self.now, wall_s=self.wall_s, state=self._state)
-        self.checks = BrokerChecks(self.world, self, self._state)
-        self.world.trace.event(self.now, self.name, f"starts, {self._state}")
-        self._set_wake()
+        self.switch_on()
+        self.broker = Broker(
+            self.local,
+            now=self.now,
+            wall_s=self.wall_s,
+            state=self.state,
+            nonce=self.world.random_for(f"{self.name}#{self.incarnation}").randbytes(8),
+            records=self.records,
+            seeds=self.seeds,
+            document=self.document,
+        )
+        self.checks = BrokerChecks(self.world, self, self.broker.state.mode)
+        self.world.trace.event(self.now, self.name, f"starts, {self.broker.state.mode}")
+        self.world.versions.started(self)
+        self.wake_at(self.broker.next_deadline())
 
     def crash(self) -> None:
         if not self.is_running:
@@ -72,31 +102,69 @@ class BrokerHost:
         self.world.trace.event(self.now, self.name, "crashes")
         self._stop()
 
-    def pause(self) -> None:
-        if self.is_running and not self.is_paused:
-            self.is_paused = True
+    def crash_after(self, effects: int) -> None:
+        """Crash when so many more effects were carried out."""
+        self._effects_left = effects
 
-    def resume(self) -> None:
-        if not self.is_paused:
-            return
-        self.is_paused = False
+    def resumed(self) -> None:
         self.checks.paused(self.now)
-        inbox, self._inbox = self._inbox, deque()
-        while inbox and self.is_running:
-            connection, frames = inbox.popleft()
-            if not connection.is_dead:
-                self._receive(connection, frames)
-        if self.is_running:
-            self._tick()
+
+    def tick(self) -> None:
+        self._perform(self.broker.tick(self.now, self.wall_s))
+
+    def _stop(self, lingers: bool = False) -> None:
+        self.switch_off()
+        self._effects_left = NEVER
+        self.listens_to = []
+        self.links.close(lingers)
+        for connection in list(self.routes.values()):
+            if lingers:
+                self.world.network.end_after_word(connection)
+            else:
+                self.world.network.break_(connection)
+        self.routes.clear()
+        self.checks.ended()
+
+    # --- what comes to it -----------------------------------------------------------------------------------------
 
     def arrive(self, connection: Connection, frames: list[bytes]) -> None:
-        if self.is_paused:
-            self._inbox.append((connection, frames))
-        elif self.is_running:
-            self._receive(connection, frames)
+        if connection.is_dead:
+            return
+        self.world.trace.message(self.now, connection.process.label, self.name, frames)
+        try:
+            dialect, message = codec.decode(frames)
+        except ProtocolError as error:
+            self.checks.received_garbage(connection)
+            self._perform(self.broker.malformed(connection.route, _dialect(frames), error, self.now))
+            return
+        peer = peer_at(connection)
+        if peer:
+            self.checks.peers.received(peer, connection.route, message)
+        else:
+            self.checks.received(connection, dialect, message)
+        effects = self.broker.receive(connection.route, dialect, message, self.now)
+        self.checks.handled(effects)
+        self._perform(effects)
+
+    def arrive_dialed(self, link: DialedLink, frames: list[bytes]) -> None:
+        """From a broker that this one has dialed."""
+        dialect, message = codec.decode(frames)
+        self.checks.peers.received(link.leads_to, link.route, message)
+        effects = self.broker.receive(link.route, dialect, message, self.now)
+        self.checks.peers.handled()
+        self._perform(effects)
+
+    def link_broke(self, link: DialedLink) -> None:
+        self.world.count("link", "told that it broke")
+        self._perform(self.broker.link_broken(link.route, self.now))
+
+    def hear(self, identity: str, version: bytes) -> None:
+        """An announcement of another broker."""
+        self.world.count("link", "announcement")
+        self._perform(self.broker.heard_version(identity, version, self.now))
 
     def manage(self, command: str, arguments: dict[str, Any]) -> Any:
-        """An operator's command. Disabled and paused brokers take it too."""
+        """An operator's command: its result, or the error that refused it. Paused brokers do not take it."""
         if not self.is_running or self.is_paused:
             return None
         self.world.trace.event(self.now, self.name, f"manage {command}")
@@ -108,6 +176,110 @@ class BrokerHost:
         self.checks.managed(command)
         self._perform(effects)
         return result
+
+    def configure(self, document: Document) -> Any:
+        """The file was read again: nothing, or the error that refused it."""
+        self.world.trace.event(self.now, self.name, "reads its file again")
+        try:
+            effects = self.broker.configure(document, self.now)
+        except ProtocolError as error:
+            return error
+        self._perform(effects)
+        return None
+
+    # --- what its broker asks for ---------------------------------------------------------------------------------
+
+    def _perform(self, effects: list[Effect]) -> None:
+        work = deque(effects)
+        while work:
+            self._effects_left -= 1
+            if self._effects_left <= 0:
+                self.world.trace.event(self.now, self.name, "crashes midway")
+                self._stop()
+                return
+            effect = work.popleft()
+            if type(effect) is Send:
+                why = self._send(effect)
+                if why:
+                    self.checks.send_failed(effect, self._peer_at(effect))
+                    self.world.count("network", f"broker's send {why}")
+                    work.extend(self.broker.send_failed(effect, why, self.now))
+            elif type(effect) is Stopped:
+                self._drained()
+                return
+            else:
+                self._carry_out(effect)
+        self.checks.after_step()
+        self.wake_at(self.broker.next_deadline())
+
+    def _carry_out(self, effect: Effect) -> None:
+        """Whatever goes to no participant."""
+        kind = type(effect).__name__
+        self.world.count("effect", kind)
+        if isinstance(effect, Persist):
+            self.state = effect.state
+            self.checks.persisted(effect.state)
+        elif isinstance(effect, KeepConfig):
+            self.records = list(effect.records)
+            self.world.versions.kept(self)
+        elif isinstance(effect, Alarm):
+            self.world.count("alarm", effect.name)
+            self.world.versions.alarmed(effect)
+            self.world.trace.event(self.now, self.name, f"alarm {effect.name}: {effect.text}")
+        elif isinstance(effect, Dial):
+            self.links.dial(effect)
+        elif isinstance(effect, HangUp):
+            self.links.hang_up(effect)
+        elif isinstance(effect, Listen):
+            self.listens_to = effect.endpoints
+        elif isinstance(effect, Publish):
+            self.world.versions.said(self, effect.message.config_version)
+            self.world.network.publish(self, effect.message.identity, effect.message.config_version)
+        elif isinstance(effect, Answered):
+            self.world.trace.event(self.now, self.name, f"answered: {effect.message}")
+
+    def _send(self, send: Send) -> str:
+        """Why it could not be sent, or nothing."""
+        peer = self._peer_at(send)
+        if peer:
+            self.checks.peers.sent(peer, send)
+        if is_dialed(send.route):
+            return self.links.send(send)
+        connection = self.routes.get(send.route)
+        if connection is None:
+            self.checks.sent_nowhere(send)
+            return "unroutable"
+        if not peer:
+            self.checks.sent(connection, send)
+        if connection.down_pipe >= self.world.network.profile.pipe_messages:
+            return "full"
+        self.world.network.send_down(connection, codec.encode(send.dialect, send.message))
+        return ""
+
+    def _peer_at(self, send: Send) -> str:
+        """The broker that this goes to; empty if it goes to a participant."""
+        if send.dialect is not PEER:
+            return ""
+        link, connection = self.links.by_route.get(send.route), self.routes.get(send.route)
+        if link is not None:
+            return link.leads_to
+        session = self.broker.state.sessions.by_route.get(send.route)
+        return peer_at(connection) if connection is not None else session.identity if session is not None else ""
+
+    def _drained(self) -> None:
+        """Draining is over: the process says goodbye and ends, and is started again."""
+        self.world.count("effect", "Stopped")
+        self.world.trace.event(self.now, self.name, "has drained and stops")
+        self.checks.stopped()
+        is_polite = self.world.shape is not None
+        if is_polite:
+            for effect in self.broker.stop(self.now):
+                if isinstance(effect, Send):
+                    self._send(effect)
+        self._stop(lingers=is_polite)
+        self.world.schedule.after(0.5, self.start)
+
+    # --- what checks look at --------------------------------------------------------------------------------------
 
     def is_listed(self, process: Process) -> bool:
         """Whether this worker stands in the LRU queue."""
@@ -121,87 +293,6 @@ class BrokerHost:
         if session is None or session.nonce != process.nonce or session.worker is None:
             return []
         return list(session.worker.slots)
-
-    def _receive(self, connection: Connection, frames: list[bytes]) -> None:
-        now = self.now
-        self.world.trace.message(now, connection.process.label, self.name, frames)
-        try:
-            dialect, message = codec.decode(frames)
-        except ProtocolError as error:
-            self.checks.received_garbage(connection)
-            self._perform(self.broker.malformed(connection.route, _dialect(frames), error, now))
-            return
-        self.checks.received(connection, dialect, message)
-        effects = self.broker.receive(connection.route, dialect, message, now)
-        self.checks.handled(effects)
-        self._perform(effects)
-
-    def _perform(self, effects: list[Effect]) -> None:
-        work = deque(effects)
-        while work:
-            effect = work.popleft()
-            if type(effect) is Send:
-                why = self._send(effect)
-                if why:
-                    self.checks.send_failed(effect)
-                    self.world.count("network", f"broker's send {why}")
-                    work.extend(self.broker.send_failed(effect, why, self.now))
-            elif type(effect) is Persist:
-                self._state = effect.state
-                self.checks.persisted(effect.state)
-            elif type(effect) is Alarm:
-                self.world.count("alarm", effect.name)
-                self.world.trace.event(self.now, self.name, f"alarm {effect.name}: {effect.text}")
-            elif type(effect) is Stopped:
-                self.world.count("effect", "Stopped")
-                self.world.trace.event(self.now, self.name, "has drained and stops")
-                self.checks.stopped()
-                self._stop()
-                self.world.schedule.after(0.5, self.start)
-                return
-        self.checks.after_step()
-        self._set_wake()
-
-    def _send(self, send: Send) -> str:
-        """Why it could not be sent, or nothing."""
-        connection = self.routes.get(send.route)
-        if connection is None:
-            self.checks.sent_nowhere(send)
-            return "unroutable"
-        self.checks.sent(connection, send)
-        if connection.down_pipe >= self.world.network.profile.pipe_messages:
-            return "full"
-        self.world.network.send_down(connection, codec.encode(send.dialect, send.message))
-        return ""
-
-    def _stop(self) -> None:
-        self.is_running = False
-        self.is_paused = False
-        self._wake_s = math.inf
-        self._inbox.clear()
-        for connection in list(self.routes.values()):
-            self.world.network.break_(connection)
-        self.routes.clear()
-        self.checks.ended()
-
-    def _set_wake(self) -> None:
-        due_s = self.broker.next_deadline()
-        if due_s < self._wake_s:
-            self._wake_s = due_s
-            self.world.schedule.at(max(due_s, self.now) + 0.001, self._wake, due_s, self.incarnation)
-
-    def _wake(self, due_s: float, incarnation: int) -> None:
-        if due_s == self._wake_s and incarnation == self.incarnation and self.is_running and not self.is_paused:
-            self._tick()
-
-    def _tick(self) -> None:
-        self._wake_s = math.inf
-        self._idle_wakes = self._idle_wakes + 1 if self.now - self._last_wake_s < 0.0015 else 0
-        self._last_wake_s = self.now
-        if self._idle_wakes > BUSY_WAKES_MAX:
-            self.world.violation("busy wait", f"{self.name} woke {self._idle_wakes} times on end")
-        self.told_clock_off_s = self.clock_off_s
-        self._perform(self.broker.tick(self.now, self.wall_s))
 
 
 def _dialect(frames: list[bytes]) -> Dialect | None:

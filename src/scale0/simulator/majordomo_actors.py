@@ -28,7 +28,7 @@ class MajordomoClient(Process):
         self.asked: dict[bytes, str] = {}  # token → service
 
     def start(self) -> None:
-        self.socket = self.world.network.open(self, self.world.endpoints_for(self.random)[0])
+        self.socket = self.world.network.open(self, self.world.endpoints_for(self.random, self.name)[0])
 
     def submit(self, service: str, behaviour: bytes) -> None:
         if self.socket is None or len(self.asked) >= (1 if self.version == 1 else 4):
@@ -102,7 +102,7 @@ class MajordomoWorker(Process):
     def _register(self) -> None:
         if self.socket is not None:
             self.socket.close()
-        self.socket = self.world.network.open(self, self.world.endpoints_for(self.random)[0])
+        self.socket = self.world.network.open(self, self.world.endpoints_for(self.random, self.name)[0])
         self._heard_s = self.now
         self._say(MdpReady(self.service))
 

@@ -10,6 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from scale0.core.client_session import ClientSession
+from scale0.core.held_config import SavedConfig
 from scale0.core.link import LinkSettings
 from scale0.core.participant import Abort, Left, Part, ParticipantEffect, Ready, Run, Settled
 from scale0.core.worker_session import WorkerSession
@@ -29,8 +30,9 @@ STREAM_PARTS = 3
 
 
 def _link(world: World, process: SessionProcess) -> LinkSettings:
+    keeps_config = world.shape is not None and process.random.random() < 0.5
     return LinkSettings(
-        endpoints=world.endpoints_for(process.random),
+        endpoints=world.endpoints_for(process.random, process.name),
         identity=process.identity,
         nonce=process.nonce,
         services=[],
@@ -38,6 +40,8 @@ def _link(world: World, process: SessionProcess) -> LinkSettings:
         liveness=world.profile.liveness,
         connect_timeout_s=2.0,
         retry_forever=True,
+        keeps_config=keeps_config,
+        saved=world.saved.get(process.name, SavedConfig()) if keeps_config else SavedConfig(),
     )
 
 
@@ -123,12 +127,11 @@ class WorkerProcess(SessionProcess):
             self.leave_for_good()
 
     def change_services(self) -> None:
-        # The first worker offers everything, always: no service is without one for long.
-        if self.random.random() < 0.5 and len(self.services) > 1 and self.identity != "worker0":
+        if self.random.random() < 0.5 and len(self.services) > 1 and not self.world.is_steadfast(self.identity):
             name = self.services.pop(self.random.randrange(len(self.services)))
             self.perform(self.session.withdraw(name, self.now))
         else:
-            missing = [known.name for known in self.world.profile.services if known.name not in self.services]
+            missing = [name for name in self.world.services_for(self.identity) if name not in self.services]
             if missing:
                 name = self.random.choice(missing)
                 self.services.append(name)
@@ -219,7 +222,7 @@ class WorkerProcess(SessionProcess):
 
     def _say_again(self, task: Task) -> None:
         """A worker with a bug: the same reply twice, or one to another attempt."""
-        if self.socket is not None:
+        if self.socket is not None and (task.id, task.attempt + 1) not in self.running:
             self.world.count("fault", "double reply")
             body = (task.body[0], self.label.encode(), b"%d" % task.attempt)
             reply = TaskReply(task.id, body, task.attempt)

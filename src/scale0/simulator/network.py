@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from scale0.core.effects import Route
+from scale0.simulator.cuts import Cuts
 
 if TYPE_CHECKING:
     from scale0.simulator.host import BrokerHost
@@ -29,12 +30,24 @@ class NetworkProfile(msgspec.Struct, frozen=True):
     spike_share: float = 0.01
     pipe_messages: int = 1000
     reports_share: float = 0.8  # how often a socket's monitor says that its connection broke
+    unheard_share: float = 0.0  # of announcements: PUB never waits
 
 
 class Connection:
     """One TCP connection between a process's socket and a broker."""
 
-    __slots__ = ("down_pipe", "host", "is_black", "is_dead", "last_down_s", "last_up_s", "process", "route", "socket")
+    __slots__ = (
+        "down_pipe",
+        "held",
+        "host",
+        "is_black",
+        "is_dead",
+        "last_down_s",
+        "last_up_s",
+        "process",
+        "route",
+        "socket",
+    )
 
     def __init__(self, route: Route, socket: Socket, host: BrokerHost) -> None:
         self.route = route
@@ -46,6 +59,11 @@ class Connection:
         self.last_up_s = 0.0
         self.last_down_s = 0.0
         self.down_pipe = 0
+        self.held: deque[tuple[bool, list[bytes]]] = deque()  # up or down, and what: its ends are cut off
+
+    def ends(self, is_up: bool) -> tuple[str, str]:
+        """Who sends and who receives in this direction."""
+        return (self.process.name, self.host.name) if is_up else (self.host.name, self.process.name)
 
 
 class Socket:
@@ -91,6 +109,7 @@ class Network:
         self.profile = profile
         self.hosts: dict[str, BrokerHost] = {}
         self.cut_until_s: dict[str, float] = {}  # a process that nobody can reach, by name
+        self.cuts = Cuts(self)
         self._random = world.random_for("network")
         self._routes = 0
 
@@ -107,13 +126,13 @@ class Network:
     def send_up(self, connection: Connection, frames: list[bytes]) -> None:
         at_s = max(connection.last_up_s, self.world.schedule.now + self._latency_s())
         connection.last_up_s = at_s
-        self.world.schedule.at(at_s, self._arrive_up, connection, frames)
+        self.world.schedule.at(at_s, self.arrive_up, connection, frames)
 
     def send_down(self, connection: Connection, frames: list[bytes]) -> None:
         connection.down_pipe += 1
         at_s = max(connection.last_down_s, self.world.schedule.now + self._latency_s())
         connection.last_down_s = at_s
-        self.world.schedule.at(at_s, self._arrive_down, connection, frames)
+        self.world.schedule.at(at_s, self.arrive_down, connection, frames)
 
     def break_(self, connection: Connection) -> None:
         """The connection breaks under both; the socket reconnects by itself."""
@@ -145,9 +164,29 @@ class Network:
     def end_after_last(self, connection: Connection) -> None:
         self.world.schedule.at(max(connection.last_up_s, self.world.schedule.now), self.end, connection)
 
+    def end_after_word(self, connection: Connection) -> None:
+        """The broker closes it in order: its last messages still leave."""
+        self.world.schedule.at(max(connection.last_down_s, self.world.schedule.now), self.break_, connection)
+
     def calm_down(self) -> None:
-        """No more delays that are longer than a heartbeat may take."""
+        """No more cuts, nor delays that are longer than a heartbeat may take. Between brokers half open links break."""
+        self.cut_until_s.clear()
+        self.cuts.end()
+        for connection in self.connections() if self.world.shape is not None else ():
+            if connection.is_black:
+                self.break_(connection)
         self.profile = msgspec.structs.replace(self.profile, spike_share=0.0)
+
+    # --- announcements --------------------------------------------------------------------------------------------
+
+    def publish(self, publisher: BrokerHost, identity: str, version: bytes) -> None:
+        """To each broker that listens; some do not hear it."""
+        for host in self.hosts.values():
+            hears = publisher.publisher in host.listens_to and not self.cuts.is_cut(publisher.name, host.name)
+            if hears and self._random.random() >= self.profile.unheard_share:
+                self.world.schedule.after(self._latency_s(), host.post, host.hear, identity, version)
+
+    # --- details --------------------------------------------------------------------------------------------------
 
     def is_cut(self, process: Process) -> bool:
         return self.cut_until_s.get(process.name, 0.0) > self.world.schedule.now
@@ -163,7 +202,7 @@ class Network:
         if host is None or not host.is_running:
             socket.process.post(socket.process.link_failed, socket, "connection refused")
             self.world.schedule.after(self._retry_s(), self._attempt, socket)
-        elif host.is_paused or self.is_cut(socket.process):
+        elif host.is_paused or self.is_cut(socket.process) or self.cuts.are_apart(socket.process.name, host.name):
             self.world.schedule.after(self._retry_s(), self._attempt, socket)
         else:
             self._routes += 1
@@ -173,21 +212,23 @@ class Network:
             while socket.outbox:
                 self.send_up(connection, socket.outbox.popleft())
 
-    def _arrive_up(self, connection: Connection, frames: list[bytes]) -> None:
+    def arrive_up(self, connection: Connection, frames: list[bytes]) -> None:
         if connection.is_dead or connection.is_black:
             return
         if self.is_cut(connection.process):
             self.break_(connection)
             return
-        connection.host.arrive(connection, frames)
+        if not self.cuts.holds(connection, True, frames):
+            connection.host.post(connection.host.arrive, connection, frames)
 
-    def _arrive_down(self, connection: Connection, frames: list[bytes]) -> None:
+    def arrive_down(self, connection: Connection, frames: list[bytes]) -> None:
         if connection.is_dead or connection.is_black:
             return
         if self.is_cut(connection.process):
             self.break_(connection)
             return
-        connection.process.post(self._hand_over, connection, frames)
+        if not self.cuts.holds(connection, False, frames):
+            connection.process.post(self._hand_over, connection, frames)
 
     def _hand_over(self, connection: Connection, frames: list[bytes]) -> None:
         connection.down_pipe -= 1

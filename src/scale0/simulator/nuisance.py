@@ -45,7 +45,7 @@ class Nuisance(Process):
         )
 
     def start(self) -> None:
-        self.socket = self.world.network.open(self, self.world.endpoints_for(self.random)[0])
+        self.socket = self.world.network.open(self, self.world.endpoints_for(self.random, self.name)[0])
         if self.random.random() < 0.7 and self.dialect.is_native:
             self._say(Connect(identity=self.identity, nonce=self.nonce))
         self.after(GAP_S, self._annoy)

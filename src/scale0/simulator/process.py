@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from scale0.core.participant import Connected, Failed, Note, Open, ParticipantEffect, Transmit
+from scale0.core.participant import Connected, Failed, Keep, Note, Open, ParticipantEffect, Transmit
 from scale0.protocol import native
 from scale0.protocol.dialects import Dialect
 from scale0.protocol.messages import Message
@@ -113,6 +113,7 @@ class SessionProcess(Process):
 
     def __init__(self, world: World, name: str, identity: str) -> None:
         super().__init__(world, name, identity)
+        self.has_connected = False
         self._wake_s = math.inf
         self._last_wake_s = 0.0
         self._idle_wakes = 0
@@ -122,7 +123,10 @@ class SessionProcess(Process):
 
     def deliver(self, socket: Socket, frames: list[bytes]) -> None:
         if socket is self.socket:
-            self.perform(self.session.receive(native.decode(frames), self.now))
+            message = native.decode(frames)
+            self.world.moves.heard(self, message)
+            self.perform(self.session.receive(message, self.now))
+            self.world.versions.heard(self)
 
     def link_failed(self, socket: Socket, reason: str) -> None:
         if socket is self.socket:
@@ -139,8 +143,12 @@ class SessionProcess(Process):
             elif kind is Open:
                 if self.socket is not None:
                     self.socket.close(lingers=True)
+                self.world.moves.opened(self, effect.endpoint)  # type: ignore[union-attr]
                 self.socket = self.world.network.open(self, effect.endpoint)  # type: ignore[union-attr]
+            elif kind is Keep:
+                self.world.saved[self.name] = effect.saved  # type: ignore[union-attr]
             elif kind is Connected:
+                self.has_connected = True
                 self.world.count("effect", "Connected")
             elif kind is Note:
                 self.world.trace.event(self.now, self.label, f"note: {effect.text}")  # type: ignore[union-attr]

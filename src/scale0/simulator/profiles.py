@@ -1,7 +1,8 @@
 """What kind of world a seed makes: how many participants, which services, how much trouble.
 
 Every tenth seed is *calm* (no faults, only clean leaves: every task must end in a reply), every tenth *fair* (equal
-workers with room: their dispatches differ by at most one, I13); the others are rough in their own ways.
+workers with room: their dispatches differ by at most one, I13); the others are rough in their own ways. Seeds from
+`NETWORKS` on make networks of brokers, which `network_profiles` describes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ import msgspec
 
 from scale0.core.settings import BrokerSettings, Limits, ServiceSettings
 from scale0.simulator.network import NetworkProfile
+from scale0.simulator.shapes import Shape
+
+NETWORKS = 1_000_000  # the first seed of the worlds whose brokers know one another
 
 
 class ServiceProfile(msgspec.Struct, frozen=True):
@@ -44,6 +48,7 @@ class Profile(msgspec.Struct, frozen=True):
     slow_s: float  # how long a slow handler takes at most
     network: NetworkProfile
     limits: Limits
+    shape: Shape | None = None  # of the network, if the brokers know one another
 
     def attempts_max(self, service: str) -> int:
         """How often a task may be dispatched at most."""
@@ -82,6 +87,7 @@ SERVICES = [
 
 
 def profile_for(seed: int) -> Profile:
+    """A world whose brokers do not know one another; most have only one."""
     random = Random(f"{seed}/profile")
     if seed % 10 == 0:
         return _calm(random)

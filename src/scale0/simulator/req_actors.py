@@ -41,7 +41,7 @@ class ReqProcess(Process):
     def start(self) -> None:
         if self.socket is not None:
             self.socket.close()
-        self.socket = self.world.network.open(self, self.world.endpoints_for(self.random)[0])
+        self.socket = self.world.network.open(self, self.world.endpoints_for(self.random, self.name)[0])
         self.is_waiting = False
         self.ask(Connect(identity=self.identity, nonce=self.nonce))
 

@@ -14,7 +14,20 @@ from collections.abc import Sequence
 
 from scale0.errors import ProtocolError
 from scale0.protocol import codec, ids
-from scale0.protocol.messages import Cancel, Config, Error, Ping, Pong, Task, TaskReply
+from scale0.protocol.messages import (
+    Cancel,
+    Config,
+    ConfigVersion,
+    Connect,
+    Error,
+    PeerStatus,
+    Ping,
+    Pong,
+    Snapshot,
+    Table,
+    Task,
+    TaskReply,
+)
 from scale0.simulator.schedule import START_S
 
 _TIME = struct.Struct(">d")
@@ -79,6 +92,14 @@ def describe(frames: Sequence[bytes]) -> str:
         return f"{name} {message.code}{of} {message.text}"
     if isinstance(message, Ping):
         return f"{name} oldest unanswered {message.oldest_unanswered}"
-    if isinstance(message, Pong | Config):
+    if isinstance(message, PeerStatus):
+        offers = " ".join(f"{offer.name}:{offer.credit}/{offer.workers}q{offer.queued}" for offer in message.services)
+        version = ConfigVersion.unpack(message.config_version)
+        return f"{name} {message.state} {version}{' all' if message.is_full else ''} {offers}".rstrip()
+    if isinstance(message, Connect):
+        joins = " joins" if message.is_joining else ""
+        version = ConfigVersion.unpack(message.config_version)
+        return f"{name} {message.identity}.{message.nonce.hex()}{joins} {version} holds {len(message.in_flight)}"
+    if isinstance(message, Pong | Config | Table | Snapshot):
         return name
     return f"{'REQ ' if dialect.is_req else ''}{message}"[:240]

@@ -28,14 +28,14 @@ class WorkersSeen:
         self.given_tokens: set[bytes] = set()
         self.dispatches: dict[Process, int] = {}
         self._heard_s: dict[Process, float] = {}
-        self._excused_s = 0.0
+        self.excused_s = 0.0
         self._interval_s: dict[Process, float] = {}
         self._capacity: dict[Process, int] = {}
         self._without_heartbeat: set[Process] = set()
         self._services: dict[Process, set[str]] = {}
         self._holds: dict[Process, dict[bytes, int]] = {}
         self._fresh: set[Process] = set()  # connected, and no READY since
-        self._holders: dict[bytes, tuple[Process, int]] = {}  # by token; attempt 0 is a Majordomo worker's
+        self._holders: dict[bytes, tuple[str, int]] = {}  # by token: label and attempt; 0 is a Majordomo worker's
         self._given_out: dict[bytes, set[int]] = {}
         self._majordomos: set[Process] = set()
         self._busy_majordomo: set[bytes] = set()  # by route: a Majordomo session is its connection
@@ -45,7 +45,7 @@ class WorkersSeen:
 
     def excuse(self) -> None:
         """The broker itself stood still: at this moment it cannot know who has been silent."""
-        self._excused_s = self.host.now
+        self.excused_s = self.host.now
 
     def is_silent(self, process: Process, slack_s: float = SILENCE_SLACK_S) -> bool:
         """Longer than it may be, and than `slack_s` more."""
@@ -55,8 +55,8 @@ class WorkersSeen:
         limit_s = patience * settings.liveness * interval_s + slack_s
         return self.host.now - self._heard_s.get(process, 0.0) > limit_s
 
-    def last_holder(self, token: bytes) -> tuple[Process, int] | None:
-        """Who was given the task last, and as which attempt."""
+    def last_holder(self, token: bytes) -> tuple[str, int] | None:
+        """Who was given the task last, and as which attempt; a peer's workers have no name here."""
         return self._holders.get(token)
 
     def forget(self, id_: bytes) -> None:
@@ -77,7 +77,7 @@ class WorkersSeen:
             if message.final:
                 self._holds.get(process, {}).pop(message.id, None)
             if message.status == Status.RETURNED:
-                self._take_back(message.id, message.attempt)
+                self.take_back(message.id, message.attempt)
                 self.world.count("rule", "returned")
         elif isinstance(message, Ping):
             self._capacity.setdefault(process, 1)
@@ -85,7 +85,8 @@ class WorkersSeen:
             self._ready(process, message)
         elif isinstance(message, MdpReady):
             self._services.setdefault(process, set()).add(message.service)
-            if self.host.broker.state.mode == "active":  # any other broker sends it away
+            state = self.host.broker.state
+            if state.mode == "active" and state.services.manages(message.service):  # any other broker sends it away
                 self.announced.add(message.service)
             self._majordomos.add(process)
             self._busy_majordomo.discard(route)
@@ -108,6 +109,12 @@ class WorkersSeen:
             self._fail("rule 6", f"{process.label} {what}")
         if task.service not in self._services.get(process, ()):
             self._fail("rule 5", f"{process.label} was sent a task of {task.service}, which it never offered")
+        self.given_out(task, process.label)
+        holds[task.id] = task.attempt
+        self.dispatches[process] = self.dispatches.get(process, 0) + 1
+
+    def given_out(self, task: Task, holder: str) -> None:
+        """An attempt goes to a worker, or to a peer, whose name is then empty."""
         given_out = self._given_out.setdefault(task.id, set())
         if task.attempt in given_out:
             self._fail("rule 7", f"attempt {task.attempt} of {show_id(task.id)} was dispatched twice")
@@ -116,13 +123,11 @@ class WorkersSeen:
             self._fail("rule 9", f"attempt {task.attempt} of {show_id(task.id)}; at most {attempts_max} are allowed")
         given_out.add(task.attempt)
         self.given_tokens.add(task.body[0])
-        holds[task.id] = task.attempt
-        self._holders[task.body[0]] = (process, task.attempt)
-        self.dispatches[process] = self.dispatches.get(process, 0) + 1
+        self._holders[task.body[0]] = (holder, task.attempt)
 
     def dispatched_majordomo(self, process: Process, route: bytes, task: MdpTask) -> None:
         self.given_tokens.add(task.body[0])
-        self._holders[task.body[0]] = (process, 0)
+        self._holders[task.body[0]] = (process.label, 0)
         if route in self._busy_majordomo:
             self._fail("RFC 7", f"{process.label} was sent a second task while it works on one")
         self._must_be_alive(process, "a task")
@@ -132,7 +137,7 @@ class WorkersSeen:
         """The pipe was full, or its other end gone: the task goes back, and counts as no attempt."""
         if isinstance(message, Task):
             self._holds.get(process, {}).pop(message.id, None)
-            self._take_back(message.id, message.attempt)
+            self.take_back(message.id, message.attempt)
         else:
             self._busy_majordomo.discard(route)
 
@@ -148,7 +153,7 @@ class WorkersSeen:
 
     def must_not_wait_for_the_silent(self) -> None:
         """I4: a silent worker leaves the LRU queue within liveness × interval + 1 tick."""
-        if self.host.now == self._excused_s:
+        if self.host.now == self.excused_s:
             return
         for process in self._capacity:
             if process not in self._without_heartbeat and self.host.is_listed(process) and self.is_silent(process):
@@ -160,7 +165,7 @@ class WorkersSeen:
         names = [offer.name for offer in ready.services]
         self._services.setdefault(process, set()).update(names)
         if self.host.broker.state.mode != "disabled":  # a disabled broker does not hear it
-            self.announced.update(names)
+            self.announced.update(name for name in names if self.host.broker.state.services.manages(name))
         if not ready.heartbeat:
             self._without_heartbeat.add(process)
         if process in self._fresh:
@@ -169,12 +174,13 @@ class WorkersSeen:
             self._holds[process] = dict.fromkeys(ready.in_flight, 0)
 
     def _must_be_alive(self, process: Process, what: str) -> None:
-        is_excused = self.host.now == self._excused_s or process in self._without_heartbeat
+        is_excused = self.host.now == self.excused_s or process in self._without_heartbeat
         if self.is_silent(process) and not is_excused:
             silent_s = self.host.now - self._heard_s.get(process, 0.0)
             self._fail("I4", f"{process.label} has been silent for {silent_s:.2f} s and was sent {what}")
 
-    def _take_back(self, id_: bytes, attempt: int) -> None:
+    def take_back(self, id_: bytes, attempt: int) -> None:
+        """It was never started: the same attempt may be given out again."""
         self._given_out.get(id_, set()).discard(attempt)
 
     def _fail(self, rule: str, text: str) -> None:

@@ -21,8 +21,9 @@ class Workload:
         self._random = world.random_for("workload")
 
     def start(self) -> None:
-        # A fair world counts from the moment that all workers are there.
-        delay_s = 3.0 if self.world.profile.kind == "fair" else 0.0
+        # A fair world counts from the moment that all workers are there; a network has to find itself first.
+        is_early = self.world.profile.kind == "fair" or (self.world.shape is not None and self.world.must_all_be_served)
+        delay_s = 3.0 if is_early else 0.0
         self.world.schedule.after(delay_s, self._act)
 
     def _act(self) -> None:

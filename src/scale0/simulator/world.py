@@ -10,18 +10,24 @@ from collections import Counter
 from random import Random
 from typing import NoReturn, TypeVar
 
+from scale0.core.held_config import SavedConfig
+from scale0.simulator.checks_config import VersionChecks
 from scale0.simulator.checks_end import EndChecks
+from scale0.simulator.checks_end_network import NetworkEndChecks
+from scale0.simulator.checks_moves import MoveChecks
 from scale0.simulator.checks_promise import PromiseChecks
 from scale0.simulator.faults import Faults
 from scale0.simulator.host import BrokerHost
 from scale0.simulator.majordomo_actors import MajordomoClient, MajordomoWorker
 from scale0.simulator.native_actors import ClientProcess, WorkerProcess
 from scale0.simulator.network import Network
+from scale0.simulator.network_profiles import any_profile, document_of, local_settings
 from scale0.simulator.nuisance import Nuisance
 from scale0.simulator.process import Process
-from scale0.simulator.profiles import Profile, profile_for
+from scale0.simulator.profiles import Profile
 from scale0.simulator.req_actors import ReqClient, ReqWorker
 from scale0.simulator.schedule import Schedule
+from scale0.simulator.shapes import BrokerShape
 from scale0.simulator.trace import Trace
 from scale0.simulator.workload import Workload
 
@@ -40,7 +46,8 @@ class Violation(AssertionError):
 class World:
     def __init__(self, seed: int, profile: Profile | None = None) -> None:
         self.seed = seed
-        self.profile = profile or profile_for(seed)
+        self.profile = profile or any_profile(seed)
+        self.shape = self.profile.shape
         self.schedule = Schedule()
         self.trace = Trace()
         self.counts: Counter[tuple[str, str]] = Counter()
@@ -48,15 +55,19 @@ class World:
         self.steps_done = 0
         self.is_healed = False
         self.processes: dict[str, Process] = {}
+        self.saved: dict[str, SavedConfig] = {}  # what participants keep for their next process, by name
         self.promises = PromiseChecks(self)
+        self.versions = VersionChecks(self)
+        self.moves = MoveChecks(self)
         self._runs: Counter[str] = Counter()
         self._tokens = 0
         self._random = self.random_for("world")
         self.network = Network(self, self.profile.network)
-        self.hosts = [self._make_host(number) for number in range(self.profile.brokers)]
+        self.hosts: list[BrokerHost] = []
+        self._make_hosts()
         self.faults = Faults(self)
         self.workload = Workload(self)
-        self.end = EndChecks(self)
+        self.end = EndChecks(self) if self.shape is None else NetworkEndChecks(self)
         self._populate()
 
     # --- what actors and checks ask for ---------------------------------------------------------------------------
@@ -64,7 +75,7 @@ class World:
     @property
     def must_all_be_served(self) -> bool:
         """Nothing goes wrong in this world, so no task may end in an error."""
-        return self.profile.kind in ("calm", "fair")
+        return self.profile.kind in ("calm", "fair", "shares")
 
     def random_for(self, concern: str) -> Random:
         """A generator of its own for each concern: one more choice here leaves the others as they were."""
@@ -81,12 +92,33 @@ class World:
         self._runs[name] += 1
         return self._runs[name]
 
-    def endpoints_for(self, random: Random) -> list[str]:
-        """Where a participant looks for its broker: all of them, each with its own favourite."""
+    def endpoints_for(self, random: Random, name: str) -> list[str]:
+        """Where a participant looks for its broker: all of them, each with its own favourite.
+
+        In a network one or two of its group are enough.
+        """
+        if name.startswith("probe"):
+            return [self.hosts[_number(name)].endpoint]
+        if self.shape is not None:
+            group = self.shape.groups[_number(name) % len(self.shape.groups)]
+            members = [broker.endpoint for broker in self.shape.brokers if broker.group == group and not broker.is_late]
+            return random.sample(members, min(len(members), random.choice((1, 1, 2))))
         endpoints = [host.endpoint for host in self.hosts]
         if len(endpoints) > 1 and random.random() < 0.3:
             endpoints.reverse()
         return endpoints
+
+    def services_for(self, name: str) -> list[str]:
+        """What a worker of this name may offer: all, or, where brokers manage only some, what one of them manages."""
+        halves = self.shape.halves if self.shape is not None else []
+        if halves:
+            return list(halves[_number(name) % len(halves)])
+        return [service.name for service in self.profile.services]
+
+    def is_steadfast(self, name: str) -> bool:
+        """The first workers offer all that they may, always: so no service is without one for long."""
+        kinds = max(len(self.shape.groups), len(self.shape.halves)) if self.shape is not None else 1
+        return name.startswith("worker") and _number(name) < kinds
 
     def of(self, *kinds: type[P]) -> list[P]:
         """The living processes of these kinds."""
@@ -96,7 +128,7 @@ class World:
         """A process is gone; another run of it starts after a while."""
         self.trace.event(self.schedule.now, process.label, "is gone")
         self.promises.ended(process)
-        self.schedule.after(0.05 + self._random.random(), self._spawn, process.name)
+        self.schedule.after(0.05 + self._random.random(), self.spawn, process.name)
 
     def violation(self, rule: str, text: str) -> NoReturn:
         raise Violation(rule, text)
@@ -112,7 +144,6 @@ class World:
         """No more trouble: all that stood still goes on, all that is down comes up, nobody is cut off."""
         self.is_healed = True
         self.trace.event(self.schedule.now, "world", "is healed")
-        self.network.cut_until_s.clear()
         self.network.calm_down()
         for host in self.hosts:
             host.clock_off_s = 0.0
@@ -129,12 +160,36 @@ class World:
 
     # --- making it ------------------------------------------------------------------------------------------------
 
-    def _make_host(self, number: int) -> BrokerHost:
-        name, endpoint = f"broker{number}", f"tcp://10.0.0.{number + 1}:5555"
-        host = BrokerHost(self, name, endpoint, self.profile.broker_settings(name, endpoint))
-        self.network.hosts[endpoint] = host
+    def _make_hosts(self) -> None:
+        if self.shape is not None:
+            for broker in self.shape.brokers:
+                if not broker.is_late:
+                    self.add_broker(broker)
+            return
+        for number in range(self.profile.brokers):
+            name, endpoint = f"broker{number}", f"tcp://10.0.0.{number + 1}:5555"
+            self._start_host(BrokerHost(self, name, endpoint, self.profile.broker_settings(name, endpoint)))
+
+    def add_broker(self, broker: BrokerShape) -> None:
+        """A broker of the network: by the document that lists it, or by joining one that is there."""
+        assert self.shape is not None, "only a network grows"
+        is_first = not self.hosts
+        is_listed = is_first or not (self.shape.joins or broker.is_late)
+        seeds = [host.endpoint for host in self.hosts[:2]]
+        host = BrokerHost(
+            self,
+            broker.name,
+            broker.endpoint,
+            local_settings(self.profile, broker),
+            seeds=[] if is_listed else seeds,
+            document=document_of(self.profile) if is_listed else None,
+        )
+        self._start_host(host)
+
+    def _start_host(self, host: BrokerHost) -> None:
+        self.hosts.append(host)
+        self.network.hosts[host.endpoint] = host
         host.start()
-        return host
 
     def _populate(self) -> None:
         profile = self.profile
@@ -150,11 +205,11 @@ class World:
         }
         for kind, number in numbers.items():
             for index in range(number):
-                self.schedule.after(self._random.random() * 0.5, self._spawn, f"{kind}{index}")
+                self.schedule.after(self._random.random() * 0.5, self.spawn, f"{kind}{index}")
         self.workload.start()
         self.faults.start()
 
-    def _spawn(self, name: str) -> None:
+    def spawn(self, name: str) -> None:
         living = self.processes.get(name)
         if living is not None and living.is_alive:
             return
@@ -168,12 +223,12 @@ class World:
         process.start()
 
     def _make(self, kind: str, name: str, index: int) -> Process:
-        if kind == "client":
+        if kind in ("client", "probe"):
             return ClientProcess(self, name, name)
         if kind == "worker":
-            return WorkerProcess(self, name, name, *self._services_and_capacity(index))
+            return WorkerProcess(self, name, name, *self._services_and_capacity(name))
         if kind == "twin":
-            return WorkerProcess(self, name, "worker0", *self._services_and_capacity(0))
+            return WorkerProcess(self, name, "worker0", *self._services_and_capacity("worker0"))
         if kind == "mdpclient":
             return MajordomoClient(self, name, 1 + index % 2)
         if kind == "mdpworker":
@@ -184,12 +239,17 @@ class World:
             return ReqWorker(self, name, self.profile.services[-1].name)
         return Nuisance(self, name)
 
-    def _services_and_capacity(self, index: int) -> tuple[list[str], int]:
-        names = [service.name for service in self.profile.services]
+    def _services_and_capacity(self, name: str) -> tuple[list[str], int]:
+        names = self.services_for(name)
         if self.profile.kind == "fair":
             return names, self.profile.capacity_max
-        if index == 0:
-            return names, max(1, self.profile.capacity_max)  # one worker offers all, so none is without
+        if self.is_steadfast(name):
+            return names, max(1, self.profile.capacity_max)
         return self._random.sample(names, self._random.randint(1, len(names))), self._random.randint(
             1, self.profile.capacity_max
         )
+
+
+def _number(name: str) -> int:
+    """The number at the end of a participant's name."""
+    return int(name.lstrip("abcdefghijklmnopqrstuvwxyz"))

@@ -1,0 +1,76 @@
+"""Redirects: where participants are sent, and that they come to rest (rule 27, I8).
+
+NEEDBROKER is answered with a broker that was not tried; who is sent away is not sent back to where it is.
+
+A *hop* is a connection that a participant opens to where a broker told it to go (CHANGEBROKER, 301). In a row, without
+an interval of peace and without a try of its own between them, there are at most `HOPS_MAX`. After the trouble is over
+nobody moves more than a few times: one who is moved for balance, sent home and moved again would show here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from scale0.core.rounds import HOPS_MAX
+from scale0.protocol.codes import Code
+from scale0.protocol.messages import ChangeBroker, Error, Message, NeedBroker
+
+if TYPE_CHECKING:
+    from scale0.simulator.host import BrokerHost
+    from scale0.simulator.process import SessionProcess
+    from scale0.simulator.world import World
+
+MOVES_AFTER_HEALING_MAX = 6  # in all: back from a fallback group, home, and to an equal share, each with a repetition
+
+
+class MoveChecks:
+    """All redirects of all participants of a world."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.last_s = 0.0  # when somebody last moved because a broker said so
+        self._told: dict[SessionProcess, list[str]] = {}  # where to go, since it last opened a connection
+        self._hops: Counter[SessionProcess] = Counter()  # in a row
+        self._last_hop_s: dict[SessionProcess, float] = {}
+        self._after_healing: Counter[SessionProcess] = Counter()
+        self._tried: dict[bytes, list[str]] = {}  # by route, for the answer that follows at once
+
+    # --- what brokers say -----------------------------------------------------------------------------------------
+
+    def asked(self, route: bytes, message: NeedBroker) -> None:
+        self._tried[route] = message.tried
+
+    def named(self, host: BrokerHost, route: bytes, message: ChangeBroker) -> None:
+        """CHANGEBROKER: the answer to NEEDBROKER, or pushed."""
+        tried = self._tried.pop(route, None)
+        again = [endpoint for endpoint in message.endpoints if endpoint in (tried or ())]
+        if again:
+            self.world.violation("rule 27", f"{host.name} named {again[0]} to one who had tried it")
+        if tried is None and host.endpoint in message.endpoints:
+            self.world.violation("rule 27", f"{host.name} sends somebody away to itself: {message.reason}")
+
+    # --- what participants do -------------------------------------------------------------------------------------
+
+    def heard(self, process: SessionProcess, message: Message) -> None:
+        if isinstance(message, ChangeBroker):
+            self._told[process] = message.endpoints
+        elif isinstance(message, Error) and message.code == Code.MOVED and not message.id:
+            self._told[process] = message.detail.get("endpoints", [])
+        else:
+            return
+        self.world.count("rule", "told to move")
+
+    def opened(self, process: SessionProcess, endpoint: str) -> None:
+        """It opens a connection; if it was told to, that is a hop."""
+        was_told = endpoint in self._told.pop(process, ())
+        had_peace = process.now - self._last_hop_s.get(process, 0.0) > self.world.profile.interval_s
+        self._hops[process] = self._hops[process] + 1 if was_told and not had_peace else int(was_told)
+        if was_told:
+            self._last_hop_s[process] = self.last_s = process.now
+            self._after_healing[process] += self.world.is_healed
+        if self._after_healing[process] > MOVES_AFTER_HEALING_MAX:
+            number = self._after_healing[process]
+            self.world.violation("I8", f"{process.label} was sent elsewhere {number} times, and nothing had failed")
+        if self._hops[process] > HOPS_MAX:
+            self.world.violation("I8", f"{process.label} was sent on {self._hops[process]} times in a row")

@@ -1,0 +1,206 @@
+"""What one run of a broker must never do to other brokers, judged from what goes over its links.
+
+Rule 28: to the origin a peer is a worker whose capacity is the credit that it grants per service; only the origin
+queues and settles; a broker that takes a forwarded task gives it to a worker of its own at once, or gives it back at
+once, and never passes it on. A pair of brokers has one link, and none that nobody knows of.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from scale0.core.afar import split_options
+from scale0.core.config_service import ASKERS_MAX
+from scale0.core.effects import Send
+from scale0.protocol.codec import AnyMessage
+from scale0.protocol.ids import show_id
+from scale0.protocol.messages import Cancel, Connect, Disconnect, Error, PeerStatus, Status, Task, TaskReply
+
+if TYPE_CHECKING:
+    from scale0.simulator.checks_broker import BrokerChecks
+
+OVERDUE_S = 0.5  # a broker asks for its deadlines in steps of 0.02 s, and a simulated one wakes a little late
+
+
+class PeerChecks:
+    """The checks of one run of one broker as a peer of others, which are named here."""
+
+    def __init__(self, checks: BrokerChecks) -> None:
+        self.checks = checks
+        self.host = checks.host
+        self.world = checks.world
+        self._connects: tuple[str, Connect] | None = None
+        self._nonces: dict[str, bytes] = {}
+        self._credit: dict[str, dict[str, int]] = {}  # by peer and service, as it said last
+        self._paused: dict[str, set[str]] = {}  # services of which it gave a task back since
+        self._unsent: set[tuple[str, str]] = set()  # peers and services of which a task met a full pipe since
+        self._held: dict[str, dict[bytes, Task]] = {}  # our tasks that it has
+        self._taken: dict[bytes, Counter[str]] = {}  # tasks of others that came: how many answers each origin may get
+
+    # --- what comes -----------------------------------------------------------------------------------------------
+
+    def received(self, peer: str, route: bytes, message: AnyMessage) -> None:
+        self.world.count("from peer", type(message).__name__)
+        if isinstance(message, Connect):
+            self._connects = (peer, message)
+            return
+        session = self.host.broker.state.sessions.by_route.get(route)  # type: ignore[call-overload]
+        if session is None:
+            return  # over a link that is not up: it is not heard
+        if isinstance(message, PeerStatus):
+            self._told(peer, message)
+        elif isinstance(message, Task | Cancel):  # what is not known here any more is answered, too
+            self._taken.setdefault(message.id, Counter())[peer] += 1
+            if isinstance(message, Task):
+                self.checks.workers.take_back(message.id, message.attempt)  # each TASK may be dispatched once
+        elif isinstance(message, TaskReply) and message.final:
+            self._replied(peer, message)
+        elif isinstance(message, Error) and message.id:
+            self._held.get(peer, {}).pop(message.id, None)
+        elif isinstance(message, Disconnect) and message.is_drained:
+            for task in self._held.pop(peer, {}).values():  # it left with nothing in hand: they never started there
+                self.checks.workers.take_back(task.id, task.attempt)
+
+    def _replied(self, peer: str, reply: TaskReply) -> None:
+        task = self._held.get(peer, {}).pop(reply.id, None)
+        if reply.status == Status.RETURNED:
+            self.world.count("rule", "returned by a peer")
+            self.checks.workers.take_back(reply.id, reply.attempt)
+            if task is not None:
+                self._paused.setdefault(peer, set()).add(task.service)
+
+    def handled(self) -> None:
+        """Right after `Broker.receive`: was CONNECT accepted?"""
+        if self._connects is None:
+            return
+        peer, message = self._connects
+        self._connects = None
+        known = self.host.broker.state.network.peers.get(peer)
+        if known is not None and known.session is not None and known.session.nonce == message.nonce:
+            self._connected(peer, message)
+
+    def _connected(self, peer: str, message: Connect) -> None:
+        """CONNECT says what it holds of our tasks; another process holds none, and has granted nothing."""
+        if self._nonces.get(peer) != message.nonce:
+            self._forget(peer)
+        self._nonces[peer] = message.nonce
+        held = self._held.get(peer, {})
+        self._held[peer] = {id_: task for id_, task in held.items() if id_ in message.in_flight}
+
+    def _told(self, peer: str, status: PeerStatus) -> None:
+        credit = self._credit.setdefault(peer, {})
+        if status.is_full:
+            credit.clear()
+        for offer in status.services:
+            credit[offer.name] = offer.credit
+        self._paused.pop(peer, None)
+        self._unsent = {(name, service) for name, service in self._unsent if name != peer}
+
+    # --- what goes ------------------------------------------------------------------------------------------------
+
+    def sent(self, peer: str, send: Send) -> None:
+        message = send.message
+        self.world.count("to peer", type(message).__name__)
+        self.world.versions.told(self.host, message)
+        if isinstance(message, Task):
+            self._forwarded(peer, message)
+        elif isinstance(message, TaskReply):
+            self._answered(peer, message.id, message.final)
+            self.checks.must_be_current(message)
+        elif isinstance(message, Error) and message.id:
+            self._answered(peer, message.id, True)
+
+    def send_failed(self, peer: str, message: AnyMessage) -> None:
+        if isinstance(message, Task):
+            self._held.get(peer, {}).pop(message.id, None)
+            self._unsent.add((peer, message.service))
+            self.checks.workers.take_back(message.id, message.attempt)
+        elif (isinstance(message, TaskReply) and message.final) or (isinstance(message, Error) and message.id):
+            self._taken.setdefault(message.id, Counter())[peer] += 1  # it is said again
+
+    def _forwarded(self, peer: str, task: Task) -> None:
+        self.world.count("rule", "forwarded")
+        visited, _ = split_options(task.options)
+        held = self._held.setdefault(peer, {})
+        credit = self._credit.get(peer, {}).get(task.service, 0)
+        has_now = sum(1 for known in held.values() if known.service == task.service)
+        self.checks.must_dispatch(show_id(task.id))
+        if self.has_taken(task.id) and not self.checks.answers.was_asked(task.id):
+            self._fail("rule 28", f"passed {show_id(task.id)} on to {peer}, and is not its origin")
+        self._must_be_nearest(peer, task)
+        if self.host.name not in visited or peer in visited:
+            self._fail("rule 28", f"sent {show_id(task.id)} to {peer}, and it had been at {visited}")
+        if has_now >= credit:
+            text = f"sent {show_id(task.id)} to {peer}, which has {has_now} and granted {credit} of {task.service}"
+            self._fail("credit", text)
+        if task.service in self._paused.get(peer, ()):
+            self._fail("rule 28", f"{peer} gave a task of {task.service} back and was sent another at once")
+        self.checks.workers.given_out(task, "")
+        held[task.id] = task
+
+    def _must_be_nearest(self, peer: str, task: Task) -> None:
+        """Group first, then fallback groups: no broker of the own group has room while a farther one is asked."""
+        peers = self.host.broker.state.network.peers
+        if peers[peer].tier == 0:
+            return
+        self.world.count("rule", "forwarded to a fallback group")
+        if task.attempt > 1:  # a repetition may pass over the broker that has just lost the worker
+            return
+        for name, known in peers.items():
+            if known.tier or known.session is None or known.session.is_absent or not known.is_linked:
+                continue
+            has_now = sum(1 for held in self._held.get(name, {}).values() if held.service == task.service)
+            has_room = has_now < self._credit.get(name, {}).get(task.service, 0)
+            is_paused = task.service in self._paused.get(name, ()) or (name, task.service) in self._unsent
+            if has_room and not is_paused:
+                self._fail("rule 28", f"sent {show_id(task.id)} to {peer}, and {name} of its group has room")
+
+    def _answered(self, peer: str, id_: bytes, is_final: bool) -> None:
+        """I2: an answer goes only to the broker that asked."""
+        asked = self._taken.get(id_, Counter())
+        if asked[peer] <= 0:
+            self._fail("I2", f"{peer} was told of {show_id(id_)}, which it did not ask")
+        if is_final:
+            asked[peer] -= 1
+
+    def has_taken(self, id_: bytes) -> bool:
+        """Whether another broker waits for this task."""
+        return self._taken.get(id_, Counter()).total() > 0
+
+    # --- between ----------------------------------------------------------------------------------------------------
+
+    def after_step(self) -> None:
+        for identity, peer in self.host.broker.state.network.peers.items():
+            if not peer.is_linked and identity in self._held:
+                self._forget(identity)
+
+    def look_into(self) -> None:
+        """Now and then: the ledger and the links."""
+        state = self.host.broker.state
+        for entry in state.ledger.entries.values():
+            if entry.is_forwarded and entry.is_queued:
+                self._fail("rule 28", f"queued {show_id(entry.id)}, and is not its origin")
+            if entry.deadline_s + OVERDUE_S < self.host.now != self.checks.workers.excused_s:
+                late_s = self.host.now - entry.deadline_s
+                self._fail("I1", f"holds {show_id(entry.id)} {late_s:.2f} s past its deadline")
+        known = {peer.dialing.route for peer in state.network.peers.values()}
+        known.update(seed.route for seed in state.network.seeds.values())
+        forgotten = [link.leads_to for route, link in self.host.links.by_route.items() if route not in known]
+        if forgotten:
+            self._fail("one link", f"dialed {', '.join(forgotten)} and has forgotten it")
+        # I10: what is known of the network stays within its caps.
+        limits, known_peers = state.limits, state.network.peers
+        rows = sum(len(peer.table) for peer in known_peers.values())
+        if len(known_peers) > limits.brokers or len(state.config.history) > limits.config_history:
+            self._fail("I10", f"knows {len(known_peers)} peers and {len(state.config.history)} former configs")
+        if rows > limits.table_rows or len(state.network.askers) > ASKERS_MAX:
+            self._fail("I10", f"holds {rows} rows of heartbeat tables and {len(state.network.askers)} askers")
+
+    def _forget(self, peer: str) -> None:
+        self._held.pop(peer, None)
+        self._credit.pop(peer, None)
+        self._paused.pop(peer, None)
+
+    def _fail(self, rule: str, text: str) -> None:
+        self.world.violation(rule, f"{self.host.name}: {text}")
