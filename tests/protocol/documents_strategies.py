@@ -30,7 +30,7 @@ AWKWARD = "aé€'\"#<>&;=.$ 0-\\/:"
 
 character = st.sampled_from(AWKWARD) | st.characters(categories=("L", "M", "N", "P", "S"))
 printable = st.text(character, max_size=12)
-name = st.text(character, min_size=1, max_size=10)
+name = st.text(character, min_size=1, max_size=10).map(str.strip).filter(bool)
 service_name = name.filter(lambda text: text != ALL and not text.startswith(("scale0.", "mmi.")))
 positive = st.integers(1, WHOLE_MAX)
 seconds = st.floats(min_value=1e-9, max_value=1e9, allow_nan=False) | st.integers(1, 10_000).map(float)

@@ -42,6 +42,8 @@ def test_a_document_of_defaults_is_good() -> None:
         (Document(limits=Limits(sessions=2**60)), "limits.sessions", "at most 9007199254740991"),
         (Document(brokers=[broker("a"), broker("a")]), "broker.a", "listed twice"),
         (Document(brokers=[broker("")]), "brokers[0]", "a name has 1 to 128 bytes"),
+        (Document(groups=[GroupEntry(name=" eu")]), "group. eu", "neither begins nor ends with a blank"),
+        (with_broker(group=" "), "broker.a.group", "neither begins nor ends with a blank"),
         (Document(brokers=[broker("é" * 65)]), f"broker.{'é' * 65}", "a name has 1 to 128 bytes"),
         (Document(brokers=[broker("a\x1b")]), "broker.a\x1b.identity", "cannot be printed"),
         (Document(brokers=[broker("a"), broker("b")], limits=Limits(brokers=1)), "brokers", "limits.brokers allows 1"),
@@ -68,7 +70,7 @@ def test_a_document_of_defaults_is_good() -> None:
         (with_broker(fallback_groups=["othr"]), "broker.a.fallback_groups", "no group 'othr'; did you mean other?"),
         (with_broker(group="g", fallback_groups=["g"]), "broker.a.fallback_groups", "its own fallback group"),
         (with_broker(fallback_groups=["other", "other"]), "broker.a.fallback_groups", "named twice"),
-        (with_broker(group="g" * 129), "broker.a.group", "at most 128 bytes"),
+        (with_broker(group="g" * 129), "broker.a.group", "a name has 1 to 128 bytes"),
         (Document(groups=[GroupEntry(name="g")] * 2), "group.g", "listed twice"),
         (Document(groups=[GroupEntry(name="g", fallback_groups=["g"])]), "group.g.fallback_groups", "its own fallback"),
         (

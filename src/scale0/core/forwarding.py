@@ -63,16 +63,16 @@ def task(state: State, session: Session, message: Task) -> None:
 
 
 def _refuse_double(state: State, session: Session, message: Task, known: Entry) -> None:
-    """The same id again: a repetition by the same origin changes nothing; else its client has asked here itself."""
+    """The same id again: a repetition by the same origin changes nothing; else its client may be here itself."""
     if known.client is session and known.attempt == message.attempt:
         state.counters["repeated_tasks"] += 1
-        return
-    # An attempt that its origin holds for lost, or that a former origin sent, still runs here: no room for another.
-    if known.is_forwarded:
+    # An attempt that its origin holds for lost still runs here, or one for a broker that its client has left, or for
+    # the client itself, which has left us since: no room for another.
+    elif known.is_forwarded or known.client.is_absent:
         _return(state, session, message)
-        return
-    text = "its client has asked another broker for it"
-    state.post(session.route, session, Error(code=int(Code.MOVED), text=text, id=message.id))
+    else:
+        text = "its client has asked another broker for it"
+        state.post(session.route, session, Error(code=int(Code.MOVED), text=text, id=message.id))
 
 
 def _return(state: State, session: Session, message: Task) -> None:

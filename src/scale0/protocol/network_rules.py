@@ -104,6 +104,8 @@ def _marked(names: Iterable[str]) -> Iterator[tuple[str, bool]]:
 def _name(name: str, place: Place, most: int) -> Iterator[Problem]:
     if not 0 < _size(name) <= most:
         yield problem(place, f"{shown(name)}: a name has 1 to {most} bytes")
+    elif name != name.strip():
+        yield problem(place, f"{shown(name)}: a name neither begins nor ends with a blank")
 
 
 def _size(text: str) -> int:
@@ -209,9 +211,9 @@ def _groups(document: Document, place: Place) -> Iterator[Problem]:
             elif is_repeated:
                 yield problem(key, f"{shown(name)} is named twice")
     for index, entry in enumerate(document.brokers):
-        if _size(entry.group) > limits.IDENTITY_BYTES_MAX:
+        if entry.group:
             there = place.field("brokers").item(index, entry.identity).field("group")
-            yield problem(there, f"a name has at most {limits.IDENTITY_BYTES_MAX} bytes")
+            yield from _name(entry.group, there, limits.IDENTITY_BYTES_MAX)
 
 
 def _services(document: Document, place: Place) -> Iterator[Problem]:

@@ -2,7 +2,7 @@
 
 A list is a name that comes again, an entry has its keys as children, and every value is text; what the text means is
 decided by the model's types (`document_reader`). A list that is empty although its default is not, as in "this broker
-manages no service", is a single property without a value. A list of one empty text would read the same, and is refused.
+manages no service", is a single property without a value. A list of one blank text would read the same, and is refused.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _properties(field: Field, value: Any) -> list[Property]:
         case "entry":
             return [Property(field.key, children=to_properties(value))]
         case "texts" | "services" if isinstance(value, list):
-            if value in ([""], [ALL]):
+            if value == [ALL] or (len(value) == 1 and not value[0].strip()):
                 raise SettingsError(f"{field.key}: XML and ZPL cannot carry the list {value}; use JSON")
             return [Property(field.key, one) for one in value] or [Property(field.key)]
         case "map":

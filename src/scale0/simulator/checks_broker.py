@@ -309,6 +309,15 @@ class BrokerChecks:
             seen, due = f"attempt {attempt} of {worker}", f"{holder[1]} of {holder[0] or 'a peer'}"
             self._fail("I5", f"{show_id(reply.id)}: {seen} was passed on; {due} is current")
 
+    def taken(self, id_: bytes) -> None:
+        """Another broker asks for a task that was asked for here before: two of its runs may be answered."""
+        if self.answers.was_asked(id_):
+            self._anew.add(id_)
+
+    def moved(self, id_: bytes) -> None:
+        """Its client has it elsewhere: nobody waits for its outcome here."""
+        self.open.pop(id_, None)
+
     def must_dispatch(self, what: str) -> None:
         """I7: a disabled broker dispatches nothing, and forwards nothing; nor does one that joins."""
         is_joining = self.host.broker.state.mode == "joining"

@@ -14,6 +14,7 @@ from scale0.core.afar import split_options
 from scale0.core.config_service import ASKERS_MAX
 from scale0.core.effects import Send
 from scale0.protocol.codec import AnyMessage
+from scale0.protocol.codes import Code
 from scale0.protocol.ids import show_id
 from scale0.protocol.messages import Cancel, Connect, Disconnect, Error, PeerStatus, Status, Task, TaskReply
 
@@ -53,11 +54,14 @@ class PeerChecks:
         elif isinstance(message, Task | Cancel):  # what is not known here any more is answered, too
             self._taken.setdefault(message.id, Counter())[peer] += 1
             if isinstance(message, Task):
+                self.checks.taken(message.id)
                 self.checks.workers.take_back(message.id, message.attempt)  # each TASK may be dispatched once
         elif isinstance(message, TaskReply) and message.final:
             self._replied(peer, message)
         elif isinstance(message, Error) and message.id:
             self._held.get(peer, {}).pop(message.id, None)
+            if message.code == Code.MOVED:
+                self.checks.moved(message.id)
         elif isinstance(message, Disconnect) and message.is_drained:
             for task in self._held.pop(peer, {}).values():  # it left with nothing in hand: they never started there
                 self.checks.workers.take_back(task.id, task.attempt)
