@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from scale0.errors import Unreachable, UsageError
-from scale0.protocol.messages import Connect, Disconnect, Ping, Ready, Status
+from scale0.protocol.messages import Connect, Disconnect, Ping, Ready, Status, TaskReply
 from scale0.worker import Worker, current_task
 from tests.worker.scripted import LIMIT_S, ScriptedBroker
 
@@ -220,7 +220,7 @@ def test_cancellation_closes_a_generator(broker: ScriptedBroker) -> None:
         broker.reply(task_id)
         broker.cancel(task_id)
         assert is_closed.wait(LIMIT_S)
-        last = broker.next(type(broker.reply(task_id)), lambda reply: reply.final)
+        last = broker.next(TaskReply, lambda reply: reply.final)
     assert last.status == Status.FAILED
 
 

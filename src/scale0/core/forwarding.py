@@ -63,16 +63,15 @@ def task(state: State, session: Session, message: Task) -> None:
 
 
 def _refuse_double(state: State, session: Session, message: Task, known: Entry) -> None:
-    """The same id again: a repetition by the same origin changes nothing; else its client may be here itself."""
+    """The same id again: a repetition by the same origin changes nothing; else there is no room for another.
+
+    An attempt that its origin holds for lost still runs here, or one that came by another way: from a broker that its
+    client has left, or from the client itself, which may have left us by now.
+    """
     if known.client is session and known.attempt == message.attempt:
         state.counters["repeated_tasks"] += 1
-    # An attempt that its origin holds for lost still runs here, or one for a broker that its client has left, or for
-    # the client itself, which has left us since: no room for another.
-    elif known.is_forwarded or known.client.is_absent:
-        _return(state, session, message)
     else:
-        text = "its client has asked another broker for it"
-        state.post(session.route, session, Error(code=int(Code.MOVED), text=text, id=message.id))
+        _return(state, session, message)
 
 
 def _return(state: State, session: Session, message: Task) -> None:

@@ -309,9 +309,9 @@ class BrokerChecks:
             seen, due = f"attempt {attempt} of {worker}", f"{holder[1]} of {holder[0] or 'a peer'}"
             self._fail("I5", f"{show_id(reply.id)}: {seen} was passed on; {due} is current")
 
-    def taken(self, id_: bytes) -> None:
-        """Another broker asks for a task that was asked for here before: two of its runs may be answered."""
-        if self.answers.was_asked(id_):
+    def taken(self, id_: bytes, is_first: bool) -> None:
+        """Another broker asks for a task. If somebody else has asked for it, two of its runs may be answered."""
+        if not is_first or self.answers.was_asked(id_):
             self._anew.add(id_)
 
     def moved(self, id_: bytes) -> None:

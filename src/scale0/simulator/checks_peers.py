@@ -52,9 +52,10 @@ class PeerChecks:
         if isinstance(message, PeerStatus):
             self._told(peer, message)
         elif isinstance(message, Task | Cancel):  # what is not known here any more is answered, too
-            self._taken.setdefault(message.id, Counter())[peer] += 1
+            origins = self._taken.setdefault(message.id, Counter())
+            origins[peer] += 1
             if isinstance(message, Task):
-                self.checks.taken(message.id)
+                self.checks.taken(message.id, is_first=len(origins) == 1)
                 self.checks.workers.take_back(message.id, message.attempt)  # each TASK may be dispatched once
         elif isinstance(message, TaskReply) and message.final:
             self._replied(peer, message)
