@@ -295,11 +295,18 @@ class BrokerNetwork:
         return "" if len(versions) == 1 else f"config versions differ: {versions}"
 
     def await_services(self, *names: str) -> None:
-        """Until every broker knows who serves these."""
+        """Until somebody serves each of these, and every broker knows of everybody who does."""
 
         def is_known() -> bool:
-            seen = [{name for row in broker.rows("network") for name in row["services"]} for broker in self.running]
-            return all(known >= set(names) for known in seen)
+            views = {broker.identity: broker.sees() for broker in self.running}
+            offered = {identity: set(view[identity]["services"]) & set(names) for identity, view in views.items()}
+            are_told = all(
+                set(view[identity]["services"]) >= services
+                for view in views.values()
+                for identity, services in offered.items()
+                if identity in view
+            )
+            return are_told and set().union(*offered.values()) >= set(names)
 
         until(is_known, f"all brokers know of {', '.join(names)}")
 

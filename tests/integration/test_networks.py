@@ -110,6 +110,8 @@ def test_task_goes_to_the_fallback_group_when_the_own_group_has_no_worker(tmp_pa
             Client(brokers["eu-1"].endpoint, timeout=20) as client,
             Client(brokers["us-1"].endpoint, timeout=20) as american,
         ):
+            seen = brokers["eu-1"].sees
+            until(lambda: "echo" in seen()["us-1"]["services"], "eu-1 knows of the american worker")
             brokers.await_services("echo")
             assert [client.call("echo") for _ in range(20)] == ["american"] * 20
             # A worker of the own group comes first, even at another broker.
