@@ -66,6 +66,7 @@ def test_reply_arrives_over_a_new_connection_of_client_or_worker(tmp_path: Path,
             assert holder.runs == 1
 
 
+@pytest.mark.slow  # a calm interval has to pass
 def test_reply_of_a_forwarded_task_arrives_over_a_new_link(tmp_path: Path) -> None:
     with proxied_network(tmp_path, "b1", "b2", default_heartbeat_interval=CALM_S) as brokers:
         origin, other = brokers["b2"], brokers["b1"]
@@ -81,6 +82,7 @@ def test_reply_of_a_forwarded_task_arrives_over_a_new_link(tmp_path: Path) -> No
             assert holder.runs == 1
 
 
+@pytest.mark.slow  # a calm interval has to pass
 def test_reply_of_a_forwarded_task_that_ended_while_the_link_was_cut_waits_for_the_new_one(tmp_path: Path) -> None:
     with proxied_network(tmp_path, "b1", "b2", default_heartbeat_interval=CALM_S) as brokers:
         origin, other = brokers["b2"], brokers["b1"]
@@ -89,6 +91,8 @@ def test_reply_of_a_forwarded_task_that_ended_while_the_link_was_cut_waits_for_t
             future = client.submit("pay", 7)
             holder.await_task()
             brokers.proxies["b1"].cut()
+            # What is sent before the cut is noticed goes down with the connection, as on any network.
+            until(lambda: other.sees()["b2"]["link"] != "up", "it has noticed that the link is cut")
             holder.released.set()
             until(lambda: other.rows("workers")[0]["busy"] == 0, "it has replied to its broker")
             brokers.proxies["b1"].mend()
