@@ -66,7 +66,6 @@ def test_reply_arrives_over_a_new_connection_of_client_or_worker(tmp_path: Path,
             assert holder.runs == 1
 
 
-@pytest.mark.slow  # a calm interval has to pass
 def test_reply_of_a_forwarded_task_arrives_over_a_new_link(tmp_path: Path) -> None:
     with proxied_network(tmp_path, "b1", "b2", default_heartbeat_interval=CALM_S) as brokers:
         origin, other = brokers["b2"], brokers["b1"]
@@ -82,7 +81,6 @@ def test_reply_of_a_forwarded_task_arrives_over_a_new_link(tmp_path: Path) -> No
             assert holder.runs == 1
 
 
-@pytest.mark.slow  # a calm interval has to pass
 def test_reply_of_a_forwarded_task_that_ended_while_the_link_was_cut_waits_for_the_new_one(tmp_path: Path) -> None:
     with proxied_network(tmp_path, "b1", "b2", default_heartbeat_interval=CALM_S) as brokers:
         origin, other = brokers["b2"], brokers["b1"]
