@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -109,11 +110,9 @@ def test_nobody_there_is_unreachable() -> None:
     # Port 9 of loopback: nothing listens there, and nothing that a test starts is ever given it.
     done = scale0("call", "ocr", "{}", broker="tcp://127.0.0.1:9")
     assert done.returncode == Exit.UNREACHABLE
-    assert done.stderr.splitlines() == [
-        "error: no broker at tcp://127.0.0.1:9 after 3 s",
-        "  nothing listens on that port",
-        "  start one: scale0 broker",
-    ]
+    cause, *cure = done.stderr.splitlines()
+    assert re.fullmatch(r"error: no broker at tcp://127\.0\.0\.1:9 after \d+(\.\d+)? s", cause), cause
+    assert cure == ["  nothing listens on that port", "  start one: scale0 broker"]
 
 
 def test_a_broker_drains_and_ends_at_a_signal() -> None:
