@@ -79,7 +79,7 @@ class Node:
         self.publisher = publisher_of(len(mesh.nodes) + 1)
         self.links: dict[Route, tuple[Node, Route]] = {}  # ours → whose, and theirs
         self.records: list[ConfigRecord] = []  # on its disk
-        self.kept_state = "active"  # on its disk
+        self.kept = Persist("active")  # on its disk
         self.lives = 0
         self.how = how
         self.start(**how)
@@ -107,7 +107,9 @@ class Node:
             now=self.mesh.now,
             wall_s=self.mesh.now,
             nonce=f"{self.name[-4:]:_>4}{self.lives:04d}".encode(),
-            state=self.kept_state,
+            state=self.kept.state,
+            epoch=self.kept.epoch,
+            was_serving=self.kept.is_serving,
             records=[] if is_fresh else list(self.records),
             seeds=seeds,
             document=document,
@@ -161,7 +163,7 @@ class Node:
 
     def do(self, effects: list[Effect]) -> None:
         self.broker.check()
-        for effect in effects:
+        for effect in [*effects, *self.broker.flush(self.mesh.now)]:
             self._carry_out(effect)
 
     def _carry_out(self, effect: Effect) -> None:
@@ -176,7 +178,7 @@ class Node:
             case KeepConfig():
                 self.records = effect.records
             case Persist():
-                self.kept_state = effect.state
+                self.kept = effect
             case Listen():
                 self.listens_to = effect.endpoints
             case Publish():
@@ -367,7 +369,7 @@ class Mesh:
         if not self.beats:
             return
         for session in list(node.state.sessions.by_identity.values()):
-            if session.dialect.is_native and self.now - session.last_seen_s > INTERVAL_S / 2:
+            if session.dialect.is_native and session.route and self.now - session.last_seen_s > INTERVAL_S / 2:
                 ping = Ping(round(self.now * 1e6), config_version=session.config_version)
                 node.do(node.broker.receive(session.route, session.dialect, ping, self.now))
 
@@ -408,6 +410,17 @@ def document_of(brokers: dict[str, dict[str, Any]], **document: Any) -> Document
         for place, (name, entry) in enumerate(brokers.items(), 1)
     ]
     return Document(brokers=msgspec.convert(entries, list[BrokerEntry]), **document)
+
+
+def pair_of(**document: Any) -> tuple[Mesh, Node, Node]:
+    """A primary and its fallback: one serves, the other follows."""
+    mesh = Mesh()
+    written = document_of({"prim": {"fallback_broker": "back"}, "back": {}}, **document)
+    primary, fallback = (mesh.add(name, document=written) for name in ("prim", "back"))
+    mesh.run(SETTLED_S)
+    assert (primary.mode, fallback.mode) == ("active", "passive")
+    mesh.passed.clear()
+    return mesh, primary, fallback
 
 
 def network_of(brokers: dict[str, dict[str, Any]], **document: Any) -> tuple[Mesh, list[Node]]:

@@ -240,3 +240,51 @@ def test_resent_task_of_a_service_that_nobody_announced_ends_as_unknown() -> Non
     desk.pass_time(7.4)
     client.ping()
     assert codes(desk.pass_time(0.2)) == [("ada", 502)]
+
+
+# --- tasks that were sent to this pair of brokers only (rule 31) ------------------------------------------------------
+
+
+def copied(desk: Desk, name: str) -> None:
+    """As if this session came with the copy that the broker took over from."""
+    desk.broker.state.sessions.by_identity[name].is_copied = True
+
+
+SAME_PAIR = int(Flag.RESENT | Flag.SAME_PAIR)
+
+
+def test_resent_task_that_a_trusted_copy_does_not_know_has_not_run(desk: Desk) -> None:
+    desk.worker("w", "greet")
+    client = desk.client("ada")
+    copied(desk, "ada")
+    assert only_task(client.submit("greet", flags=SAME_PAIR), "w").flags == 0
+
+
+def test_resent_task_to_one_that_has_not_taken_over_may_have_run(desk: Desk) -> None:
+    desk.worker("w", "greet")
+    assert codes(desk.client("ada").submit("greet", flags=SAME_PAIR)) == [("ada", 502)]
+
+
+def test_resent_task_that_was_at_other_brokers_too_may_have_run(desk: Desk) -> None:
+    desk.worker("w", "greet")
+    client = desk.client("ada")
+    copied(desk, "ada")
+    assert codes(client.submit("greet", flags=int(Flag.RESENT))) == [("ada", 502)]
+
+
+def test_resent_task_below_what_the_copy_has_seen_may_have_run(desk: Desk) -> None:
+    desk.worker("w", "greet", capacity=3)
+    client = desk.client("ada")
+    copied(desk, "ada")
+    client.sequence = 5
+    client.submit("greet")
+    client.sequence = 2
+    assert codes(client.submit("greet", flags=SAME_PAIR)) == [("ada", 502)], "it was settled, and is forgotten"
+
+
+def test_resent_task_whose_reply_has_begun_is_not_repeated_though_the_copy_does_not_know_it(desk: Desk) -> None:
+    desk.worker("w", "greet", idempotent=True)
+    client = desk.client("ada")
+    copied(desk, "ada")
+    flags = SAME_PAIR | int(Flag.PARTLY_ANSWERED)
+    assert codes(client.submit("greet", flags=flags)) == [("ada", 502)]

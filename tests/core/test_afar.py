@@ -242,6 +242,10 @@ def test_any_options_are_split_without_loss(options: bytes) -> None:
     assert visited == [] or len(rest) < len(options)
 
 
+def test_options_that_only_look_like_visited_brokers_are_the_clients_own() -> None:
+    assert split_options(b"\x91\xa1\xff") == ([], b"\x91\xa1\xff"), "a name that is no text"
+
+
 # --- sends that fail ------------------------------------------------------------------------------------------------
 
 

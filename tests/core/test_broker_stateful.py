@@ -185,7 +185,7 @@ class BrokerMachine(RuleBasedStateMachine):
         if not self.given:
             return
         worker, task = self.given[index % len(self.given)]
-        if not keeps:
+        if not keeps and not attempt_off:  # it has answered: whatever it says of it later is another's
             del self.given[index % len(self.given)]
         attempt = max(0, task.attempt + attempt_off)
         self._say(worker, TaskReply(task.id, (b"answer",), attempt, int(status)))

@@ -84,11 +84,11 @@ def settled_by(session: ClientSession, until_s: float) -> list[tuple[float, Sett
     return [(now, settled) for now, effects in run(session, until_s) for settled in of(effects, Settled)]
 
 
-def reconnect(session: ClientSession, now: float) -> list[ParticipantEffect]:
+def reconnect(session: ClientSession, now: float, pair: str = "") -> list[ParticipantEffect]:
     """The link breaks and comes back to the same address."""
     session.link_failed("disconnected", now)
     session.tick(session.next_deadline(), WALL_S + now)
-    return session.receive(ack(), now + 0.3)
+    return session.receive(ack(pair=pair), now + 0.3)
 
 
 # --- a task ---------------------------------------------------------------------------------------------------------
@@ -239,6 +239,38 @@ def test_after_forcenegotiate_tasks_that_left_are_flagged() -> None:
     assert sent(session.receive(ForceNegotiate(reason="restarted"), 1.1), Connect)
     tasks = sent(session.receive(ack(), 1.2), Task)
     assert [(task.id, task.flags) for task in tasks] == [(task_id, Flag.RESENT)]
+
+
+def test_a_task_that_was_at_one_pair_of_brokers_only_says_so() -> None:
+    session = client(up_at=None)
+    session.receive(ack(pair="prim"), 0.0)
+    task_id = submit(session, 1.0)
+    (again,) = sent(reconnect(session, 2.0, pair="prim"), Task)
+    assert (again.id, again.flags) == (task_id, Flag.RESENT | Flag.SAME_PAIR)
+
+
+def test_a_task_that_was_at_another_broker_too_is_of_no_pair_any_more() -> None:
+    session = client(up_at=None)
+    session.receive(ack(pair="prim"), 0.0)
+    submit(session, 1.0)
+    for now, pair in ((2.0, "other"), (4.0, "prim"), (6.0, "prim")):
+        (again,) = sent(reconnect(session, now, pair=pair), Task)
+        assert again.flags == Flag.RESENT, "who has it now may have dispatched it"
+
+
+def test_a_task_that_waited_for_a_link_belongs_to_the_pair_that_it_was_sent_to_first() -> None:
+    session = client(up_at=None)
+    submit(session, 0.0)
+    (first,) = sent(session.receive(ack(pair="prim"), 0.1), Task)
+    (again,) = sent(reconnect(session, 2.0, pair="prim"), Task)
+    assert (first.flags, again.flags) == (0, Flag.RESENT | Flag.SAME_PAIR)
+
+
+def test_a_task_at_a_broker_without_a_partner_is_of_no_pair() -> None:
+    session = client()
+    submit(session, 1.0)
+    (again,) = sent(reconnect(session, 2.0), Task)
+    assert again.flags == Flag.RESENT
 
 
 def test_a_task_whose_reply_has_begun_is_not_to_be_repeated() -> None:

@@ -531,10 +531,21 @@ def test_snapshot_that_is_not_newer_changes_nothing(desk: Desk) -> None:
     assert desk.others == []
 
 
+def state_of(document: bytes) -> bytes:
+    """A record of this text, with the hash that belongs to it."""
+    version = ConfigVersion(9, 1, content_hash(document)).pack()
+    return msgspec.msgpack.encode(ConfigState([ConfigRecord(version=version, document=document)]))
+
+
 @pytest.mark.parametrize(
     "bad",
     [
         Snapshot(what="config", seq=1, state=b"\xc1"),
+        Snapshot(what="config", seq=1, state=b"\x81\xa1\xff\x00"),
+        Snapshot(what="config", seq=1, state=b"\x82\xa7records\x90\xa1x" + b"\x91" * 5000),
+        Snapshot(what="lost", seq=1, state=state_of(b"no document")),
+        Snapshot(what="lost", seq=1, state=state_of(b"[1]")),
+        Snapshot(what="lost", seq=1, state=state_of(b"{} ")),
         snapshot(),
         snapshot(record(Document(liveness=0))),
         snapshot(record(Document(liveness=7), ConfigVersion(9, 1, bytes(8)))),

@@ -123,6 +123,22 @@ def test_moved_worker_keeps_what_it_lists_and_loses_the_rest(desk: Desk) -> None
     assert bodies(worker.reply(kept)) == [("ada", b"done")]
 
 
+def test_task_that_never_reached_a_worker_that_moved_waits_again(desk: Desk) -> None:
+    worker = desk.worker("w", "greet")
+    only_task(desk.client("ada").submit("greet"), "w")
+    desk.pass_time(1.0)
+    assert codes(worker.connect(route="w2", in_flight=[], covers_ms=2000)) == []
+    again = only_task(worker.ready(), "w2")
+    assert again.attempt == 1, "the first one was none"
+
+
+def test_task_that_was_sent_before_what_the_workers_list_covers_is_lost(desk: Desk) -> None:
+    worker = desk.worker("w", "greet")
+    only_task(desk.client("ada").submit("greet"), "w")
+    desk.pass_time(1.0)
+    assert codes(worker.connect(route="w2", in_flight=[], covers_ms=500)) == [("ada", 502)]
+
+
 def test_unknown_ids_that_a_worker_holds_take_slots(desk: Desk) -> None:
     worker = desk.worker("w", "greet")
     worker.connect(route="w-new", in_flight=[b"n" * 8 + b"x" + b"s" * 8])

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from scale0.core.effects import Dial, HangUp, Route, Send
-from scale0.protocol.dialects import PEER
+from scale0.protocol.dialects import CLIENT, PEER, WORKER, Dialect
 from scale0.protocol.messages import Connect, Error, ForceNegotiate, PeerStatus
 from tests.core.desk import Desk
 from tests.core.mesh import Mesh, document_of, endpoint_of, group_of, network_of
@@ -69,6 +69,18 @@ def test_link_that_nobody_answers_is_hung_up_before_the_next_is_dialed() -> None
     desk.pass_time(0.3)
     (second,) = [effect for effect in desk.others if isinstance(effect, Dial)]
     assert second.route != first.route, "what comes late from the old link is not taken for the new one"
+
+
+@pytest.mark.parametrize("dialect", [CLIENT, WORKER])
+def test_whoever_answers_a_dialed_link_as_a_participant_gets_no_session(dialect: Dialect) -> None:
+    desk = Desk(seeds=["tcp://10.9.9.9:1"], is_settled=False)
+    desk.pass_time(0.1)
+    (dial,) = [effect for effect in desk.others if isinstance(effect, Dial)]
+    effects = desk.broker.receive(dial.route, dialect, Connect(identity="eve", nonce=bytes(8)), desk.now)
+    (told,) = [effect.message for effect in effects if isinstance(effect, Send)]
+    assert isinstance(told, Error)
+    assert told.code == 501
+    assert len(desk.broker.state.sessions) == 0
 
 
 def test_seeds_are_left_alone_while_somebody_is_linked() -> None:
@@ -198,3 +210,22 @@ def test_peers_that_a_broker_is_told_to_link_with_are_the_only_ones_that_it_dial
     mesh.run(17.0)
     assert b3.endpoint in {endpoint for _, endpoint in b2.dials}, "who links with all others dials it in the end"
     assert mesh.links_between("b2", "b3") == 1
+
+
+def test_standby_is_dialed_by_nobody_but_its_partner_and_links_with_all_when_it_serves() -> None:
+    mesh = Mesh()
+    document = document_of({"a": {"fallback_broker": "b"}, "b": {}, "c": {}})
+    a, b, c = (mesh.add(name, document=document) for name in ("a", "b", "c"))
+    mesh.run(12.0)
+    assert (a.mode, b.mode) == ("active", "passive")
+    c.dials.clear()
+    mesh.run(30.0)
+    assert not c.dials
+    a.manage("handover")
+    mesh.run(3.0)
+    assert (a.mode, b.mode) == ("passive", "active")
+    assert mesh.links_between("b", "c") == 1
+    a.kill()
+    b.kill()
+    mesh.run(12.0)
+    assert {endpoint for _, endpoint in c.dials} >= {a.endpoint, b.endpoint}, "whoever comes back is found"

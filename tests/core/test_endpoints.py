@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scale0.core.endpoints import KNOWN_MAX, Endpoints, named_in
+from scale0.core.endpoints import ENDPOINT_BYTES_MAX, KNOWN_MAX, Endpoints, fit_identity, named_in
 from scale0.protocol import documents
 from scale0.protocol.messages import ChangeBroker, Error
 from scale0.protocol.network import GroupBroker, GroupConfig, Part
@@ -130,6 +130,20 @@ def test_who_is_where_is_learned_from_brokers_and_the_config_knows_better() -> N
     assert [endpoints.identity_of(name) for name in ("a", "b", "unknown")] == ["a1", "b1", ""]
     endpoints.learn_config("JSON", document({"b2": "b"}))
     assert endpoints.identity_of("b") == "b2"
+
+
+def test_an_endpoint_that_no_message_could_name_is_not_learned() -> None:
+    endpoints = Endpoints(["a"], {})
+    long, longest = "x" * (ENDPOINT_BYTES_MAX + 1), "y" * ENDPOINT_BYTES_MAX
+    endpoints.learn([long, longest])
+    assert endpoints.known == ["a", longest]
+    endpoints.learn_config("JSON", document({"b1": long, "b2": "b"}))
+    assert endpoints.known == ["a", longest, "b"]
+
+
+def test_an_identity_that_no_message_could_name_is_nobodys() -> None:
+    assert fit_identity("é" * 64) == "é" * 64
+    assert fit_identity("é" * 65) == ""
 
 
 def test_what_is_not_of_its_type_is_not_there() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scale0.core.kept_replies import LISTED_BYTES_MAX, KeptReplies, fit_to_list
+from scale0.core.kept_replies import LISTED_BYTES_MAX, KeptReplies, RecentReplies, fit_to_list
 from scale0.protocol.limits import IN_FLIGHT_IDS_MAX
 from scale0.protocol.messages import TaskId, TaskReply
 
@@ -75,3 +75,45 @@ def test_a_list_names_each_id_once_and_fits_its_frame() -> None:
     assert LISTED_BYTES_MAX - 300 < sum(len(one) + 3 for one in listed) <= LISTED_BYTES_MAX
     short_ids = [TaskId(number.to_bytes(2, "big")) for number in range(5000)]
     assert len(fit_to_list(short_ids)) == IN_FLIGHT_IDS_MAX
+
+
+# --- replies that have left lately ------------------------------------------------------------------------------------
+
+
+def test_replies_that_left_lately_are_recalled_in_order_and_once() -> None:
+    recent = RecentReplies()
+    recent.add([reply("a")], 1.0)
+    recent.add([reply("b"), reply("c")], 2.0)
+    assert names(recent.take(1.5)) == [b"b", b"c"]
+    assert names(recent.take(0.0)) == []
+    assert len(recent) == 0
+
+
+def test_recent_replies_are_bounded_in_number_and_in_bytes() -> None:
+    recent = RecentReplies(count_max=2, bytes_max=25)
+    recent.add([reply("a"), reply("b"), reply("c")], 1.0)
+    assert names(recent.take(0.0)) == [b"b", b"c"]
+    recent.add([reply("d", 10), reply("e", 20)], 1.0)
+    assert names(recent.take(0.0)) == [b"e"]
+    recent.add([reply("f", 26)], 1.0)
+    assert len(recent) == 0, "one that is too large is not kept"
+
+
+def test_recent_replies_tell_since_when_none_was_forgotten() -> None:
+    recent = RecentReplies(count_max=2)
+    recent.add([reply("a")], 1.0)
+    recent.add([reply("b")], 2.0)
+    assert recent.whole_since_s < 1.0
+    recent.add([reply("c")], 3.0)
+    assert recent.whole_since_s == 1.0
+
+
+def test_bytes_of_recalled_replies_count_no_more() -> None:
+    recent = RecentReplies(bytes_max=25)
+    for _ in range(3):
+        recent.add([reply("a", 20)], 1.0)
+        assert names(recent.take(0.0)) == [b"a"]
+    recent.add([reply("a", 20)], 1.0)
+    recent.clear()
+    recent.add([reply("b", 20)], 1.0)
+    assert names(recent.take(0.0)) == [b"b"]

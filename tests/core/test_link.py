@@ -58,6 +58,9 @@ class Net:
     def link_in_flight(self) -> list[bytes]:
         return [b"held"]
 
+    def link_covers_ms(self, now: float) -> int:
+        return 0
+
     def link_oldest_unanswered(self) -> int:
         return 42
 
@@ -377,6 +380,20 @@ def test_silence_for_liveness_times_interval_means_that_the_broker_is_gone() -> 
     assert now == 7.5
     assert "silent for 7.5 s" in of(effects, Note)[0].text
     assert net.heard == ["up", "down"]
+    assert of(net.tick(net.link.next_deadline()), Open) == [Open(HOME)]
+
+
+def test_after_a_loss_by_silence_another_broker_is_asked_first() -> None:
+    net = up(HOME, SPARE)
+    net.run(7.5)
+    effects = net.tick(net.link.next_deadline())
+    assert of(effects, Open) == [Open(SPARE)]
+    assert sent(effects, NeedBroker)[0].tried == [HOME]
+
+
+def test_after_a_broken_link_the_same_broker_is_tried_first() -> None:
+    net = up(HOME, SPARE)
+    net.fail("disconnected", 1.0)
     assert of(net.tick(net.link.next_deadline()), Open) == [Open(HOME)]
 
 
@@ -720,18 +737,27 @@ def test_with_a_saved_config_home_is_the_broker_that_took_the_session() -> None:
 def test_a_lower_epoch_is_refused_in_the_answer_to_connect() -> None:
     net = Net(HOME, SPARE)
     net.start()
-    net.say(ack(epoch=5), 0.0)
+    net.say(ack(epoch=5, pair="b1"), 0.0)
     net.fail("disconnected", 1.0)
     net.tick(net.link.next_deadline())
-    effects = net.say(ack(epoch=4), 1.2)
+    effects = net.say(ack(epoch=4, pair="b1"), 1.2)
     assert not of(effects, Connected)
     assert "epoch 4 is over" in of(effects, Note)[0].text
     assert of(effects, Open) == [Open(SPARE)]
 
 
+def test_epochs_of_brokers_without_a_partner_are_not_compared() -> None:
+    net = Net(HOME, SPARE)
+    net.start()
+    net.say(ack(epoch=5), 0.0)
+    net.fail("disconnected", 1.0)
+    net.tick(net.link.next_deadline())
+    assert of(net.say(ack(epoch=1), 1.2), Connected)
+
+
 def test_a_pong_of_a_lower_epoch_ends_the_link() -> None:
     net = up()
-    net.say(ack(epoch=5), 0.1)
+    net.say(ack(epoch=5, pair="b1"), 0.1)
     net.say(Pong(0, 0, epoch=4), 1.0)
     assert net.heard == ["up", "down", "in vain"]
     assert net.link.phase is Phase.PAUSED
@@ -739,6 +765,7 @@ def test_a_pong_of_a_lower_epoch_ends_the_link() -> None:
 
 def test_a_readyok_of_a_lower_epoch_ends_the_link() -> None:
     net = up()
+    net.say(ack(pair="b1"), 0.05)
     out: Effects = []
     assert net.link.agree(ReadyOk(heartbeat_interval_ms=5000, time_us=0, capacity=1, epoch=3), 0.1, out)
     assert net.link.heartbeat.interval_s == 5.0

@@ -85,6 +85,20 @@ def test_absent_clients_reply_waits_until_it_is_back(desk: Desk) -> None:
     assert bodies(client.ping()) == [("ada", b"done")]
 
 
+def test_client_that_was_absent_before_is_missed_as_soon_when_it_is_silent_again(desk: Desk) -> None:
+    worker = desk.worker("w", "greet")
+    client = desk.client("ada")
+    worker.reply(only_task(client.submit("greet", timeout_s=60), "w"))
+    session = desk.broker.state.sessions.by_identity["ada"]
+    for come_back in (client.ping, client.connect):
+        desk.pass_time(7.7)
+        assert session.is_absent
+        come_back()
+        assert not session.is_absent
+    desk.pass_time(7.7)
+    assert session.is_absent
+
+
 def test_silent_client_is_forgotten_when_nothing_of_it_is_left(desk: Desk) -> None:
     desk.client("ada")
     desk.pass_time(8)

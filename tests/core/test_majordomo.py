@@ -18,6 +18,7 @@ from scale0.protocol.majordomo import (
 )
 from scale0.protocol.messages import Status
 from tests.core.desk import Desk, Sent, bodies, only_task
+from tests.core.neighbour import Neighbour
 
 CLIENTS = [MDP1_CLIENT, MDP2_CLIENT]
 WORKERS = [MDP1_WORKER, MDP2_WORKER]
@@ -191,6 +192,13 @@ def test_unexpected_command_of_the_codec_is_answered_by_disconnect_and_an_invali
     desk.say("w", MDP1_WORKER, MdpReady("echo"))
     assert desk.garble("w", MDP1_WORKER, ProtocolError(400, "invalid")) == []
     assert desk.garble("w", MDP1_WORKER, ProtocolError(501, "REQUEST")) == [("w", MdpDisconnect())]
+
+
+@pytest.mark.parametrize("dialect", [*CLIENTS, *WORKERS])
+def test_unexpected_command_on_a_link_between_brokers_leaves_the_link(desk: Desk, dialect: Dialect) -> None:
+    b2 = Neighbour(desk)
+    desk.garble("b2", dialect, ProtocolError(501, "REQUEST"))
+    assert b2.is_linked()
 
 
 def test_majordomo_sessions_are_limited() -> None:

@@ -7,17 +7,20 @@ from typing import Any
 
 import pytest
 
-from scale0.core.effects import Reload
+from scale0.core.effects import Alarm, Cut, Heal, Reload
+from scale0.core.management import CUT_S_MAX
 from scale0.core.settings import ManagementSettings
 from scale0.errors import ProtocolError
-from scale0.protocol.dialects import CLIENT, REQ_CLIENT
+from scale0.protocol.dialects import CLIENT, PEER, REQ_CLIENT
 from scale0.protocol.messages import (
+    Connect,
     Disconnect,
     Error,
     ManagementRep,
     ManagementReq,
 )
 from tests.core.desk import Desk, Sent, codes
+from tests.core.mesh import pair_of
 
 PASSWORDS = ManagementSettings(passwords={"root": hashlib.sha256(b"secret").hexdigest()})
 
@@ -116,3 +119,74 @@ def test_lone_broker_has_nothing_to_balance(desk: Desk) -> None:
     desk.worker("w", "greet")
     assert desk.manage("balance") == {"workers": 1}
     assert desk.manage("failback") == {"brokers": []}
+
+
+@pytest.mark.parametrize(
+    ("lost", "is_outbound", "is_inbound"), [("both", True, True), ("sent", True, False), ("received", False, True)]
+)
+def test_partition_is_left_to_the_shell_and_raises_an_alarm(
+    desk: Desk, lost: str, is_outbound: bool, is_inbound: bool
+) -> None:
+    desk.say("eu-2", PEER, Connect(identity="eu-2", nonce=bytes(8), is_joining=True))
+    assert desk.manage("partition", peer="eu-2", for_s=5, lost=lost) == {"peer": "eu-2", "for_s": 5, "lost": lost}
+    alarm, cut = desk.others
+    assert isinstance(alarm, Alarm)
+    assert alarm.name == "drill"
+    assert cut == Cut("eu-2", 5.0, is_outbound, is_inbound)
+    desk.manage("heal", peer="eu-2")
+    assert desk.others == [Heal("eu-2")]
+    desk.manage("heal")
+    assert desk.others == [Heal()]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"peer": "nobody", "for_s": 5},
+        {"peer": "eu-2"},
+        {"peer": "eu-2", "for_s": 0},
+        {"peer": "eu-2", "for_s": CUT_S_MAX + 1},
+        {"peer": "eu-2", "for_s": 5, "lost": "everything"},
+    ],
+    ids=str,
+)
+def test_partition_without_end_or_peer_is_refused(desk: Desk, arguments: dict[str, Any]) -> None:
+    desk.say("eu-2", PEER, Connect(identity="eu-2", nonce=bytes(8), is_joining=True))
+    assert codes(ask(desk, "partition", **arguments)) == [("admin", 400)]
+    assert codes(ask(desk, "heal", peer="nobody")) == [("admin", 400)]
+    assert desk.others == []
+
+
+def test_broker_whose_fallback_is_forgotten_has_none_from_then_on() -> None:
+    mesh, primary, _ = pair_of()
+    primary.manage("forget_broker", broker="back")
+    mesh.run(1.0)
+    assert [(entry.identity, entry.fallback_broker) for entry in primary.document.brokers] == [("prim", "")]
+    assert (primary.mode, primary.state.pair) == ("active", None)
+
+
+@pytest.mark.parametrize("named", [{}, {"broker": "prim"}])
+def test_failback_is_done_by_the_fallback_that_serves_and_by_nobody_else(named: dict[str, str]) -> None:
+    mesh, primary, fallback = pair_of()
+    assert primary.manage("failback") == {"brokers": []}, "there is nothing to do"
+    primary.manage("handover")
+    mesh.run(3.0)
+    assert (primary.mode, fallback.mode) == ("passive", "active")
+    with pytest.raises(ProtocolError, match="ask back"):
+        primary.manage("failback", **named)
+    fallback.manage("failback", **named)
+    mesh.run(3.0)
+    assert (primary.mode, fallback.mode) == ("active", "passive")
+
+
+def test_standby_that_drains_reads_no_stream_any_more() -> None:
+    mesh, primary, fallback = pair_of()
+    primary.worker("w", "echo")
+    primary.client("ada")
+    mesh.run(1.0)
+    fallback.manage("drain")
+    primary.submit("ada", 1, "echo")
+    mesh.run(3.0)
+    assert "stream_unread" not in fallback.alarm_names()
+    primary.answer("w", b"done")
+    assert primary.bodies("ada") == [b"done"], "what waited for its word goes on"

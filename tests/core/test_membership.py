@@ -250,7 +250,7 @@ def test_state_in_the_document_disables_and_enables() -> None:
     b1.apply(document_of({"b1": {}, "b2": {"state": "disabled"}}))
     mesh.run(1.0)
     assert b2.mode == "disabled"
-    assert b2.kept_state == "disabled"
+    assert b2.kept.state == "disabled"
     assert b1.rows("network")[1]["state"] == "disabled"
     b1.apply(document_of({"b1": {}, "b2": {}}))
     mesh.run(1.0)

@@ -62,7 +62,7 @@ def test_broker_that_was_disabled_before_it_joined_goes_on_joining_when_it_is_en
     mesh = Mesh()
     b1 = mesh.add("b1")
     b2 = mesh.add("b2", seeds=[endpoint_of(9)])
-    b2.kept_state = "disabled"
+    b2.kept.state = "disabled"
     b2.restart(seeds=[b1.endpoint])
     assert b2.mode == "disabled"
     mesh.run(3.0)

@@ -12,8 +12,9 @@ from scale0.protocol.dialects import CLIENT
 from scale0.protocol.messages import ConfigVersion, Table, Task, TaskReply
 from scale0.protocol.network import ConfigRecord, GroupEntry
 from tests.core.desk import Desk
-from tests.core.mesh import Mesh, Node, document_of, group_of, id_of, network_of
+from tests.core.mesh import SETTLED_S, Mesh, Node, document_of, group_of, id_of, network_of
 from tests.core.neighbour import Neighbour
+from tests.core.star_kit import pair_and_third
 
 SHORTLY_S = 0.3
 DUO: dict[str, dict[str, Any]] = {"b1": {}, "b2": {}}
@@ -28,7 +29,7 @@ def row(node: Node, identity: str) -> dict[str, Any]:
 
 
 def test_network_has_a_row_for_each_broker_with_every_key() -> None:
-    brokers = {"eu-1": {"group": "eu", "fallback_broker": "eu-2"}, "eu-2": {"group": "eu"}, "us-1": {"group": "us"}}
+    brokers = {"eu-1": {"group": "eu"}, "eu-2": {"group": "eu"}, "us-1": {"group": "us"}}
     mesh, (eu1, eu2, us1) = network_of(brokers, groups=[GroupEntry(name="eu", fallback_groups=["us"])])
     eu1.worker("w", "echo")
     eu1.client("ada")
@@ -38,12 +39,14 @@ def test_network_has_a_row_for_each_broker_with_every_key() -> None:
         "identity": "eu-1",
         "group": "eu",
         "state": "active",
+        "star": None,
         "is_self": True,
         "endpoints": [eu1.endpoint],
         "epoch": 1,
         "config_version": eu1.version,
         "is_behind": False,
-        "fallback_broker": "eu-2",
+        "fallback_broker": "",
+        "fallback": None,
         "fallback_groups": ["us"],
         "workers": 1,
         "clients": 1,
@@ -63,6 +66,73 @@ def test_network_has_a_row_for_each_broker_with_every_key() -> None:
     assert (seen["state"], seen["epoch"], seen["config_version"]) == ("active", 1, eu1.version)
     assert 0 <= seen["heard_us"] <= 2_500_000
     assert us1.rows("network")[0]["is_sequencer"]
+
+
+def test_each_broker_shows_which_one_of_a_pair_serves_and_how_its_standby_is() -> None:
+    mesh, prim, back, far = pair_and_third()
+    prim.worker("w", "echo")
+    mesh.run(SHORTLY_S)
+    for node in (prim, far):
+        serving, standing = row(node, "prim"), row(node, "back")
+        assert (serving["star"], serving["fallback"], serving["fallback_broker"]) == ("active", "in sync", "back")
+        assert (standing["state"], standing["star"], standing["fallback"]) == ("passive", "passive", None)
+        assert standing["services"] == {}, "who is known there is the partner's"
+    assert (row(far, "back")["link"], row(back, "back")["workers"]) == ("none", 0)
+    assert (row(back, "prim")["star"], row(back, "third")["link"]) == ("active", "down")
+
+
+def test_standby_that_is_gone_is_told_by_its_partner() -> None:
+    mesh, prim, back, far = pair_and_third()
+    back.kill()
+    mesh.run(SETTLED_S + SHORTLY_S)
+    assert row(prim, "prim")["fallback"] == row(far, "prim")["fallback"] == "lost"
+    assert row(far, "back")["state"] == "gone"
+
+
+STAR: dict[str, dict[str, Any]] = {"a": {"fallback_broker": "b"}, "b": {}, "c": {}}
+
+
+def star_and_another() -> tuple[Mesh, Node, Node, Node]:
+    """The pair of a and b, and c, which is linked with whoever of them serves."""
+    mesh = Mesh()
+    a, b, c = (mesh.add(name, document=document_of(STAR)) for name in STAR)
+    mesh.run(12.0)
+    assert (a.mode, b.mode, c.mode) == ("active", "passive", "active")
+    return mesh, a, b, c
+
+
+def told(node: Node, identity: str) -> tuple[Any, ...]:
+    found = row(node, identity)
+    return tuple(found[key] for key in ("state", "star", "fallback", "link"))
+
+
+def test_pair_tells_who_serves_and_how_the_other_one_is() -> None:
+    _, a, b, _ = star_and_another()
+    assert told(a, "a") == ("active", "active", "in sync", "self")
+    assert told(a, "b") == ("passive", "passive", None, "up")
+    assert told(b, "a") == ("active", "active", None, "up")
+    assert told(b, "b") == ("passive", "passive", None, "self")
+    assert row(a, "a")["epoch"] == row(b, "a")["epoch"] > 1
+
+
+def test_standby_is_known_to_a_third_broker_by_the_word_of_its_partner() -> None:
+    mesh, _, b, c = star_and_another()
+    assert told(c, "a") == ("active", "active", "in sync", "up")
+    assert told(c, "b") == ("passive", "passive", None, "none")
+    b.kill()
+    mesh.run(20.0)
+    assert told(c, "a") == ("active", "active", "lost", "up")
+    assert told(c, "b")[:3] == ("gone", None, None)
+
+
+def test_standby_shows_nobody_of_its_copy_as_its_own() -> None:
+    mesh, a, b, _ = star_and_another()
+    a.worker("w", "echo")
+    a.client("ada")
+    mesh.run(1.0)
+    assert b.state.sessions.workers == 1, "it has a copy"
+    own = row(b, "b")
+    assert (own["workers"], own["clients"], own["queued"], own["services"]) == (0, 0, 0, {})
 
 
 def test_forwarded_and_received_tasks_are_counted_by_peer() -> None:

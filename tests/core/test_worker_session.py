@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from scale0.core.held_tasks import FLUSH_MAX
+from scale0.core.held_tasks import COVERED_MAX, FLUSH_MAX
+from scale0.core.kept_replies import RECENT_MAX
 from scale0.core.participant import Abort, Connected, Failed, Left, Note, Open, ParticipantEffect, Ready, Run, Transmit
 from scale0.core.worker_session import STALL_S, WorkerSession
 from scale0.errors import SessionRefused, UsageError
@@ -343,7 +344,85 @@ def test_parts_and_final_stay_in_order_over_a_lost_link() -> None:
     reply(session, given, 1.11, part=1, final=False)
     reply(session, given, 1.12, part=2)
     back(session, 1.5)
-    assert [message.part for message in sent(session.receive(ready_ok(2), 1.6), TaskReply)] == [1, 2]
+    replies = sent(session.receive(ready_ok(2), 1.6), TaskReply)
+    assert [message.part for message in replies] == [0, 1, 2], "nobody knows whether part 0 arrived"
+
+
+def test_a_reply_that_left_shortly_before_a_loss_leaves_again() -> None:
+    session = worker()
+    early, late = task(b"early"), task(b"late")
+    session.receive(early, 1.0)
+    session.receive(late, 1.0)
+    reply(session, early, 1.0)
+    reply(session, late, 20.0)
+    session.link_failed("disconnected", 20.1)
+    opened, taken = back(session, 20.5)
+    assert sent(opened, Connect)[0].in_flight == [late.id], "the broker may not have it"
+    assert sent(taken, TaskReply) == []
+    (again,) = sent(session.receive(ready_ok(2), 20.6), TaskReply)
+    assert (again.id, again.attempt) == (late.id, 1)
+
+
+def test_a_reply_that_left_again_and_whose_link_was_lost_again_leaves_a_third_time() -> None:
+    session = worker()
+    given = task()
+    session.receive(given, 1.0)
+    reply(session, given, 1.1)
+    for now in (1.2, 2.2):
+        session.link_failed("disconnected", now)
+        back(session, now + 0.4)
+        assert [message.id for message in sent(session.receive(ready_ok(2), now + 0.5), TaskReply)] == [given.id]
+
+
+def test_a_fatal_301_is_followed_at_once_with_what_is_held() -> None:
+    session = worker()
+    given = task()
+    session.receive(given, 1.0)
+    detail = {"identity": "b2", "endpoints": [SPARE]}
+    effects = session.receive(Error(code=301, text="another serves", detail=detail, fatal=True), 1.1)
+    assert of(effects, Open) == [Open(SPARE)]
+    assert sent(effects, Connect)[0].in_flight == [given.id]
+
+
+def covers_ms(session: WorkerSession, now: float) -> int:
+    """The link is lost; what CONNECT says of its list then."""
+    session.link_failed("disconnected", now)
+    return sent(tick(session, session.next_deadline()), Connect)[0].covers_ms
+
+
+def test_connect_after_a_loss_says_for_how_long_back_its_list_is_whole() -> None:
+    assert covers_ms(worker(), 20.0) >= 7500, "as long as a loss may go unnoticed"
+
+
+def test_first_connect_says_nothing_of_what_was_before() -> None:
+    session = WorkerSession(settings(), Dice(), offers=[ServiceOffer("echo")])
+    assert sent(session.start(0.0, WALL_S), Connect)[0].covers_ms == 0
+
+
+def test_list_is_whole_only_since_the_last_reply_that_was_forgotten() -> None:
+    session = worker(capacity=RECENT_MAX + 2)
+    given = [task(b"%d" % number) for number in range(RECENT_MAX + 2)]
+    for one in given:
+        session.receive(one, 1.0)
+    for number, one in enumerate(given):
+        reply(session, one, 18.0 if number < 2 else 19.0)
+    assert 0 < covers_ms(session, 20.0) < 3000
+
+
+def test_list_of_a_worker_that_had_to_drop_a_reply_is_never_whole() -> None:
+    session = worker(capacity=3, kept_max=2)
+    for name in (b"a", b"b", b"c"):
+        given = task(name)
+        session.receive(given, 1.0)
+        reply(session, given, 1.0)
+    assert covers_ms(session, 1.1) == 0
+
+
+def test_list_that_may_have_been_cut_is_not_whole() -> None:
+    session = worker(capacity=COVERED_MAX + 1)
+    for number in range(COVERED_MAX + 1):
+        session.receive(task(b"%d" % number), 1.0)
+    assert covers_ms(session, 1.1) == 0
 
 
 def test_many_kept_replies_are_sent_some_at_a_time() -> None:

@@ -84,8 +84,18 @@ def broker_entry(draw: st.DrawFn, identity: str, identities: list[str], groups: 
         state=draw(st.sampled_from(["active", "disabled"])),
         peers=[PeerEntry(identity=peer, table=draw(st.sampled_from(["push", "pull", "off"]))) for peer in peers],
         fallback_groups=draw(some([other for other in groups if other != group])),
-        fallback_broker=draw(st.sampled_from(["", *others])),
+        fallback_broker="",
     )
+
+
+def paired(brokers: list[BrokerEntry]) -> list[BrokerEntry]:
+    """The second is the fallback of the first: it is in the same group, and manages the same services."""
+    if len(brokers) < 2:
+        return brokers
+    first, second, *others = brokers
+    primary = msgspec.structs.replace(first, fallback_broker=second.identity)
+    alike = {"group": first.group, "services": first.services, "fallback_groups": first.fallback_groups}
+    return [primary, msgspec.structs.replace(second, **alike), *others]
 
 
 @st.composite
@@ -94,8 +104,12 @@ def documents(draw: st.DrawFn) -> Document:
     identities = draw(st.lists(name, unique=True, max_size=3))
     groups = draw(st.lists(name, unique=True, max_size=3))
     offered = draw(st.lists(service_name, unique=True, max_size=3))
+    brokers = [draw(broker_entry(identity, identities, groups)) for identity in identities]
     limit = {key: draw(positive) for key in draw(some(list(fields_of(Limits)))) if key != "brokers"}
     durations = [field.name for field in fields_of(Document).values() if field.shape == "number"]
+    drawn = {key: draw(seconds) for key in draw(some(durations))}
+    if "takeover_timeout_s" in drawn:  # no shorter than an interval
+        drawn["takeover_timeout_s"] += drawn.get("default_heartbeat_interval_s", 2.5)
     return Document(
         network=draw(name),
         config_brokers=draw(some(identities)),
@@ -106,10 +120,10 @@ def documents(draw: st.DrawFn) -> Document:
             GroupEntry(name=group, fallback_groups=draw(some([other for other in groups if other != group])))
             for group in groups
         ],
-        brokers=[draw(broker_entry(identity, identities, groups)) for identity in identities],
+        brokers=paired(brokers) if draw(st.booleans()) else brokers,
         service=[draw(service_entry(service)) for service in offered],
         limits=Limits(**limit),
-        **{key: draw(seconds) for key in draw(some(durations))},
+        **drawn,
     )
 
 
@@ -120,6 +134,7 @@ group_broker = st.builds(
     endpoints=st.lists(address, max_size=2),
     config_pub=st.just("") | address,
     public_key=printable,
+    partner=st.just("") | name,
 )
 parts = st.builds(
     Part,

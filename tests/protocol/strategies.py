@@ -12,6 +12,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from scale0.protocol import limits
+from scale0.protocol.commands import COMMANDS
 from scale0.protocol.dialects import MDP1_CLIENT, MDP1_WORKER, MDP2_CLIENT, MDP2_WORKER, Dialect
 from scale0.protocol.ids import id_prefix, make_id
 from scale0.protocol.majordomo import (
@@ -23,13 +24,13 @@ from scale0.protocol.majordomo import (
     MdpRequest,
 )
 from scale0.protocol.messages import (
-    COMMANDS,
     Message,
     PeerService,
     Ping,
     Pong,
     Rare,
     ServiceOffer,
+    Stream,
     Task,
     TaskId,
     TaskReply,
@@ -37,6 +38,7 @@ from scale0.protocol.messages import (
 
 I64 = st.integers(-(2**63), 2**63 - 1)
 U64 = st.integers(0, 2**64 - 1)
+U63 = st.integers(0, limits.EPOCH_MAX)
 U32 = st.integers(0, 2**32 - 1)
 U8 = st.integers(0, 255)
 U7 = st.integers(0, 127)  # the eighth bit of a TASK's flags says where its body stands
@@ -74,7 +76,12 @@ BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "in_flight": st.lists(task_id, max_size=3),
     "capacity": st.integers(0, limits.CAPACITY_MAX),
     "heartbeat_interval_ms": interval_ms,
-    "epoch": st.integers(0, limits.EPOCH_MAX),
+    "covers_ms": interval_ms,
+    "epoch": U63,
+    "epochs": st.dictionaries(name, U63, max_size=3),
+    "stream": U63,
+    "ask": U63,
+    "echo": U63,
     "code": st.integers(100, 999),
 }
 
@@ -150,8 +157,9 @@ ping = st.builds(
     oldest_unanswered=U64,
 )
 pong = st.builds(Pong, I64, I64, config_version=version, epoch=U64)
+stream = st.builds(Stream, U64, body)
 
-native: st.SearchStrategy[Message] = st.one_of(task, taskreply, ping, pong, *map(rare, COMMANDS.values()))
+native: st.SearchStrategy[Message] = st.one_of(task, taskreply, ping, pong, stream, *map(rare, COMMANDS.values()))
 
 mdp_request = st.builds(MdpRequest, name, mdp_body)
 mdp_ready = st.builds(MdpReady, name)

@@ -9,8 +9,9 @@ import pytest
 
 from scale0.errors import ProtocolError
 from scale0.protocol import bounds, limits, native
+from scale0.protocol.commands import COMMANDS
 from scale0.protocol.ids import id_prefix, make_id
-from scale0.protocol.messages import COMMANDS, Command, Connect, Ready, ServiceOffer
+from scale0.protocol.messages import Command, Connect, Ready, ServiceOffer
 
 NONCE = bytes(8)
 
@@ -34,6 +35,10 @@ def refusal(command: Command, parameters: Any) -> ProtocolError:
         (Command.CONNECT, {"identity": "x", "nonce": NONCE, "config_version": bytes(15)}),
         (Command.CONNECT, {"identity": "x", "nonce": NONCE, "in_flight": [bytes(16)]}),
         (Command.CONNECT, {"identity": "x", "nonce": NONCE, "in_flight": [bytes(20)] * 4097}),
+        (Command.CONNECT, {"identity": "x", "nonce": NONCE, "epochs": {"": 1}}),
+        (Command.CONNECT, {"identity": "x", "nonce": NONCE, "epochs": {"b": -1}}),
+        (Command.CONNECT, {"identity": "x", "nonce": NONCE, "epochs": {"b": 2**63}}),
+        (Command.CONNECT, {"identity": "x", "nonce": NONCE, "epochs": {f"b{n}": 1 for n in range(65)}}),
         (Command.CONNECT, {"identity": "x"}),  # the nonce is missing
         (Command.CONNECT, {"identity": 7, "nonce": NONCE}),
         (Command.CONNECT, ["x", NONCE]),
@@ -56,10 +61,13 @@ def refusal(command: Command, parameters: Any) -> ProtocolError:
         (Command.NEEDBROKER, {"identity": "x", "tried": ["tcp://a:1"] * 257}),
         (Command.CONFIG, {"config_type": "JSON", "config_version": b"", "config": b""}),
         (Command.CONFIGACK, {"config_version": bytes(17)}),
+        (Command.CONFIGACK, {"config_version": bytes(16), "pair": "x" * 129}),
         (Command.ERROR, {"code": 0, "text": ""}),
         (Command.ERROR, {"code": 2**64 - 1, "text": ""}),
         (Command.ERROR, {"code": 404, "text": "", "id": b"short"}),
         (Command.PEERSTATUS, {"identity": "x" * 129, "state": "", "epoch": 1, "config_version": bytes(16)}),
+        (Command.PEERSTATUS, {"identity": "x", "state": "", "epoch": 1, "config_version": bytes(16), "stream": -1}),
+        (Command.PEERSTATUS, {"identity": "x", "state": "", "epoch": 1, "config_version": bytes(16), "ask": 2**63}),
     ],
 )
 def test_parameters_out_of_bounds_are_refused(command: Command, parameters: Any) -> None:
@@ -81,6 +89,12 @@ def test_refusal_says_what_came_and_what_is_allowed() -> None:
     assert error.text == "nonce: 0 bytes; allowed are exactly 8"
     error = refusal(Command.READY, {"services": [], "capacity": 5000})
     assert error.text == "capacity: 5000; allowed are 0 to 4096"
+
+
+def test_process_has_at_most_the_size_of_an_identity() -> None:
+    connect = Connect(identity="w", nonce=NONCE, process="x" * limits.IDENTITY_BYTES_MAX)
+    assert native.decode(native.encode(b"SC0W01", connect)) == connect
+    assert refusal(Command.CONNECT, {"identity": "w", "nonce": NONCE, "process": "x" * 129}).code == 400
 
 
 @pytest.mark.parametrize("size", [1, limits.SERVICE_BYTES_MAX])

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from scale0.protocol import codec, dialects, native
+from scale0.protocol.commands import COMMANDS
 from scale0.protocol.ids import id_prefix, make_id
 from scale0.protocol.messages import (
-    COMMANDS,
     Cancel,
     ChangeBroker,
     Command,
@@ -217,6 +217,8 @@ PACKED: list[tuple[Any, list[str]]] = [
             "00000001 0000002a 1122334455667788"
         ],
     ),
+    (Stream(0x0102030405060708, (b"one", b"", b"two")), ["534330433031 17 0102030405060708", "6f6e65", "", "74776f"]),
+    (Stream(1, (b"one",)), ["534330433031 17 0000000000000001", "6f6e65"]),  # never in the header frame
 ]
 
 MAPS: list[tuple[Any, int, dict[str, Any]]] = [
@@ -228,6 +230,10 @@ MAPS: list[tuple[Any, int, dict[str, Any]]] = [
             config_type="ZPL",
             config_version=VERSION,
             in_flight=[ID],
+            home="b-1",
+            process="host:1",
+            epochs={"b-1": 3},
+            covers_ms=7500,
         ),
         1,
         {
@@ -237,6 +243,10 @@ MAPS: list[tuple[Any, int, dict[str, Any]]] = [
             "config_type": "ZPL",
             "config_version": VERSION,
             "in_flight": [ID],
+            "home": "b-1",
+            "process": "host:1",
+            "epochs": {"b-1": 3},
+            "covers_ms": 7500,
         },
     ),
     (
@@ -245,6 +255,7 @@ MAPS: list[tuple[Any, int, dict[str, Any]]] = [
             config_version=VERSION,
             config=b"{}",
             epoch=1,
+            pair="b-1",
             heartbeat_interval_ms=2500,
             liveness=3,
         ),
@@ -254,14 +265,15 @@ MAPS: list[tuple[Any, int, dict[str, Any]]] = [
             "config_version": VERSION,
             "config": b"{}",
             "epoch": 1,
+            "pair": "b-1",
             "heartbeat_interval_ms": 2500,
             "liveness": 3,
         },
     ),
     (
-        ConfigAck(config_version=VERSION, epoch=1, heartbeat_interval_ms=2500, liveness=3),
+        ConfigAck(config_version=VERSION, epoch=1, pair="b-1", heartbeat_interval_ms=2500, liveness=3),
         3,
-        {"config_version": VERSION, "epoch": 1, "heartbeat_interval_ms": 2500, "liveness": 3},
+        {"config_version": VERSION, "epoch": 1, "pair": "b-1", "heartbeat_interval_ms": 2500, "liveness": 3},
     ),
     (
         Ready(
@@ -326,6 +338,7 @@ MAPS: list[tuple[Any, int, dict[str, Any]]] = [
             clients=1,
             is_full=True,
             services=[PeerService("greet", workers=3, credit=2, queued=1, idempotent=True, max_attempts=3)],
+            fallback="in sync",
         ),
         18,
         {
@@ -340,13 +353,29 @@ MAPS: list[tuple[Any, int, dict[str, Any]]] = [
             "services": [
                 {"name": "greet", "workers": 3, "credit": 2, "queued": 1, "idempotent": True, "max_attempts": 3}
             ],
+            "fallback": "in sync",
+        },
+    ),
+    (
+        PeerStatus(
+            identity="b-2", state="passive", epoch=2, config_version=VERSION, star="passive", stream=7, ask=8, echo=9
+        ),
+        18,
+        {
+            "identity": "b-2",
+            "state": "passive",
+            "epoch": 2,
+            "config_version": VERSION,
+            "star": "passive",
+            "stream": 7,
+            "ask": 8,
+            "echo": 9,
         },
     ),
     (Table(seq=1, is_full=True, rows=[{"a": 1}]), 19, {"seq": 1, "is_full": True, "rows": [{"a": 1}]}),
     (TableReq(), 20, {}),
     (Snapshot(what="config", seq=1, state=b"s"), 21, {"what": "config", "seq": 1, "state": b"s"}),
     (SnapshotReq(what="config"), 22, {"what": "config"}),
-    (Stream(seq=1, changes=[b"c"]), 23, {"seq": 1, "changes": [b"c"]}),
     (StreamAck(seq=1), 24, {"seq": 1}),
     (
         ConfigChange(seq=4, base=VERSION, document=b"{}", author="op", comment="why"),

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scale0.protocol import messages
+from scale0.protocol.commands import ALIASES, COMMANDS
 from scale0.protocol.messages import (
-    ALIASES,
-    COMMANDS,
     NO_VERSION,
     Command,
     ConfigVersion,
@@ -53,7 +52,7 @@ def test_version_is_shown_as_epoch_number_and_the_hash_beginning() -> None:
 
 
 def test_class_of_each_command_is_named_after_it() -> None:
-    packed = {Command.TASK, Command.TASKREPLY, Command.PING, Command.PONG}
+    packed = {Command.TASK, Command.TASKREPLY, Command.PING, Command.PONG, Command.STREAM}
     assert set(COMMANDS) == set(Command) - packed
     names = {name.upper() for name, kind in vars(messages).items() if isinstance(kind, type)}
     assert {command.name for command in Command} <= names
@@ -76,7 +75,7 @@ def test_statuses_are_stable() -> None:
 
 
 def test_flags_are_stable_and_leave_the_bit_that_says_where_the_body_stands() -> None:
-    assert {flag.name: flag.value for flag in Flag} == {"RESENT": 1, "PARTLY_ANSWERED": 2}
+    assert {flag.name: flag.value for flag in Flag} == {"RESENT": 1, "PARTLY_ANSWERED": 2, "SAME_PAIR": 4}
     assert not any(flag & 0x80 for flag in Flag)
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from scale0.errors import ProtocolError
 from scale0.protocol import limits, native
+from scale0.protocol.commands import COMMANDS
 from scale0.protocol.ids import id_prefix, make_id
 from scale0.protocol.messages import (
-    COMMANDS,
     Command,
     Connect,
     Error,

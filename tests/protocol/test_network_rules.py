@@ -15,6 +15,11 @@ def broker(identity: str = "a", **keys: Any) -> BrokerEntry:
     return BrokerEntry(identity=identity, **keys)
 
 
+def pair(fallback: BrokerEntry) -> Document:
+    """a with its fallback, and c."""
+    return Document(brokers=[broker("a", fallback_broker=fallback.identity), fallback, broker("c")])
+
+
 def with_broker(**keys: Any) -> Document:
     return Document(brokers=[broker("a", **keys), broker("b", group="other")])
 
@@ -51,6 +56,10 @@ def test_a_document_of_defaults_is_good() -> None:
         (Document(brokers=[broker("a")], config_brokers=["a", "a"]), "config_brokers", "named twice"),
         (with_broker(fallback_broker="c"), "broker.a.fallback_broker", "'c' is not another listed broker"),
         (with_broker(fallback_broker="a"), "broker.a.fallback_broker", "not another listed broker"),
+        (pair(broker("b", fallback_broker="c")), "broker.a.fallback_broker", "pairs do not form chains"),
+        (pair(broker("b", group="g")), "broker.a.fallback_broker", "a pair is in one group"),
+        (pair(broker("b", services=["x"])), "broker.a.fallback_broker", "manages other services"),
+        (Document(takeover_timeout_s=2.0), "takeover_timeout", "less than a heartbeat interval"),
         (with_broker(peers=[PeerEntry(identity="a")]), "broker.a.peers", "not another listed broker"),
         (with_broker(peers=[PeerEntry(identity="b")] * 2), "broker.a.peers", "'b' is named twice"),
         (with_broker(frontend_port=65_536), "broker.a.frontend_port", "allowed are 0 to 65535"),
@@ -96,6 +105,8 @@ def test_each_rule_refuses_what_breaks_it_and_names_the_key(document: Document, 
     "document",
     [
         with_broker(fallback_groups=["other"]),
+        pair(broker("b")),
+        Document(takeover_timeout_s=2.5),
         with_broker(bind="tcp://*:*"),
         with_broker(bind="tcp://h:1", frontend_port=1),
         with_broker(bind="ipc:///run/x"),
@@ -107,6 +118,13 @@ def test_each_rule_refuses_what_breaks_it_and_names_the_key(document: Document, 
 )
 def test_what_is_unusual_and_right_is_allowed(document: Document) -> None:
     assert problems(document) == []
+
+
+def test_a_broker_is_the_fallback_of_one_other_only() -> None:
+    brokers = [broker("a", fallback_broker="c"), broker("b", fallback_broker="c"), broker("c")]
+    found = problems(Document(brokers=brokers))
+    assert [problem.key for problem in found] == ["broker.a.fallback_broker", "broker.b.fallback_broker"]
+    assert all("each has its own" in problem.text for problem in found)
 
 
 def test_all_problems_are_told_at_once() -> None:

@@ -7,17 +7,18 @@ that this broker does not hold may have run under another, so it is dispatched o
 
 from __future__ import annotations
 
-from scale0.core import builtin, forwarding, routing
+from scale0.core import builtin, changes, delivery, forwarding, routing
 from scale0.core.ledger import Entry
 from scale0.core.services import RESERVED, Service
 from scale0.core.sessions import Session
 from scale0.core.state import State
+from scale0.core.stream import STREAMED_BYTES_MAX
 from scale0.protocol.codes import Code
 from scale0.protocol.ids import sequence_of
 from scale0.protocol.limits import REMAINING_MS_MAX, SERVICE_BYTES_MAX
 from scale0.protocol.messages import Cancel, Error, Flag, Task
 
-RESENT, PARTLY_ANSWERED = map(int, Flag)  # looking a member up in its Enum costs more than the test
+RESENT, PARTLY_ANSWERED, SAME_PAIR = map(int, Flag)  # looking a member up in its Enum costs more than the test
 OUTCOME_UNKNOWN = (
     "outcome unknown: it was sent before, this broker does not hold it, and it is not repeatable "
     "(its service is not declared idempotent, or parts of its reply were received)"
@@ -36,8 +37,15 @@ def task(state: State, session: Session, message: Task) -> None:
     behind = message.behind
     if behind and sequence - behind > session.floor + FORGET_AT_ONCE:
         state.outcomes.forget_below(session, sequence - behind)
+        if state.stream is not None:
+            changes.forgotten(state, session)
     if sequence > session.highest:
         session.highest = sequence
+        # Rule 31: the copy that this broker took over from had not heard of it, so its partner has not dispatched it.
+        # One that was not told of it because it may be repeated has been dispatched, if its reply has begun.
+        is_fresh = message.flags & SAME_PAIR and session.is_copied and not message.flags & PARTLY_ANSWERED
+        if is_fresh and sum(map(len, message.body)) <= STREAMED_BYTES_MAX:
+            message.flags &= ~(RESENT | SAME_PAIR)
     elif _is_known(state, session, message, sequence):
         return
     submit(state, session, message, sequence)
@@ -49,7 +57,7 @@ def _is_known(state: State, session: Session, message: Task, sequence: int) -> b
         _hear_repeated(state, session, message)
     elif sequence in session.kept:
         state.counters["outcomes_repeated"] += 1
-        routing.deliver(state, session, session.kept[sequence], message.service)
+        delivery.deliver(state, session, session.kept[sequence], message.service)
     elif sequence < session.floor:
         state.counters["tasks_after_acknowledgement"] += 1
     else:
@@ -62,6 +70,10 @@ def _hear_repeated(state: State, session: Session, message: Task) -> None:
     entry = state.ledger.entries[message.id]
     if entry.client is session:
         state.counters["repeated_tasks"] += 1
+        # Rule 12: its client has parts that the copy of this broker does not know of. Another run's must not follow.
+        if message.flags & PARTLY_ANSWERED and not entry.parts:
+            routing.strand(state, entry)
+            routing.settle_error(state, entry, Code.WORKER_LOST, OUTCOME_UNKNOWN)
     else:
         forwarding.adopt(state, entry, session)
 
@@ -73,7 +85,7 @@ def submit(state: State, session: Session, message: Task, sequence: int) -> None
     if service is None and name.startswith(RESERVED) and state.mode != "disabling":
         builtin.serve(state, session, message)
         return
-    if state.mode != "active":
+    if state.mode not in ("active", "holding"):
         refuse(state, session, message, Code.NOT_ACCEPTING, f"this broker is {state.mode}; ask another, or later")
         return
     if service is None:
@@ -135,7 +147,7 @@ def cancel(state: State, session: Session, message: Cancel) -> None:
     if entry is not None:
         routing.cancel(state, entry)
     elif (outcome := session.kept.get(sequence_of(task_id))) is not None:
-        routing.deliver(state, session, outcome, "")
+        delivery.deliver(state, session, outcome, "")
     else:
         text = "outcome unknown: this broker does not hold it; it was settled and forgotten, or never came here"
         state.refuse(session, Code.WORKER_LOST, text, id=task_id)
@@ -160,7 +172,7 @@ def refuse(state: State, session: Session, message: Task, code: Code, text: str,
         state.counters["majordomo_errors_unsaid"] += 1
         return
     error = Error(code=int(code), text=text, id=message.id, detail=detail)
-    routing.deliver(state, session, error, message.service)
+    delivery.deliver(state, session, error, message.service)
 
 
 def _unknown(state: State, session: Session, message: Task) -> Service | None:

@@ -82,7 +82,7 @@ def send(state: State, entry: Entry, worker: Worker) -> None:
         state.config.packed_version,
         state.visited + task.options if has_room else task.options,
     )
-    state.effects.append(Send(worker.session.route, PEER, message))
+    routing.leave(state, entry, Send(worker.session.route, PEER, message))
 
 
 def split_options(options: bytes) -> tuple[list[str], bytes]:
@@ -90,7 +90,7 @@ def split_options(options: bytes) -> tuple[list[str], bytes]:
     try:
         size = _array_bytes(options)
         return msgspec.msgpack.decode(options[:size], type=list[str]), options[size:]
-    except (msgspec.MsgspecError, IndexError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, IndexError):
         return [], options
 
 

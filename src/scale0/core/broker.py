@@ -4,6 +4,7 @@
     send_failed   a message could not go    tick          time has passed; with the wall clock
     manage        an operator's command     configure     the file was read again
     heard_version a publisher spoke         link_broken   a dialed link's connection ended
+    link_refused  nobody listens there      flush         a burst of messages ends
     stop          the process ends          next_deadline when `tick` has something to do
 
 Each takes what happened and `now`, and returns what the shell must do, in order. There is no socket, clock, random
@@ -13,16 +14,17 @@ one; here is only who handles what.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 from scale0.core import (
     admission,
     afar,
+    binary_star,
     config_service,
     connections,
     dialing,
+    doubt,
     failed_sends,
     groups,
     liveness,
@@ -34,11 +36,13 @@ from scale0.core import (
     peer_status,
     peers,
     readiness,
+    replication,
     routing,
+    standby,
     turns,
 )
-from scale0.core.census import Census, census, check
-from scale0.core.effects import Effect, Route, Send
+from scale0.core.census import Census, census, check, check_session
+from scale0.core.effects import DIALED, Effect, Route, Send
 from scale0.core.sessions import Session
 from scale0.core.settings import BrokerSettings
 from scale0.core.state import State
@@ -119,6 +123,7 @@ class Broker:
         wall_s: float,
         epoch: int = 1,
         state: str = "active",
+        was_serving: bool = False,
         nonce: bytes = bytes(8),
         records: list[ConfigRecord] | None = None,
         seeds: list[str] | None = None,
@@ -126,7 +131,16 @@ class Broker:
     ) -> None:
         """`records` is the config that was kept, `document` what the operator wrote, `seeds` whom to join by."""
         self.state = State(
-            settings, now, wall_s, epoch, state, nonce=nonce, records=records, seeds=seeds, document=document
+            settings,
+            now,
+            wall_s,
+            epoch,
+            state,
+            was_serving=was_serving,
+            nonce=nonce,
+            records=records,
+            seeds=seeds,
+            document=document,
         )
         config_service.begin(self.state, is_new=not records)
         self._by_route = self.state.sessions.by_route
@@ -137,6 +151,8 @@ class Broker:
     def receive(self, route: Route, dialect: Dialect, message: AnyMessage, now: float) -> list[Effect]:
         state = self.state
         state.now = now
+        if now > state.doubt_at_s:
+            doubt.look_at_pause(state)
         if self._penalties and state.error_clients.ignores(route, now):
             return []
         session = self._by_route.get(route)
@@ -186,8 +202,28 @@ class Broker:
         """Time has passed: deadlines, silence, heartbeats, and our own clock."""
         state = self.state
         state.now = now
+        if now > state.doubt_at_s:
+            doubt.look_at_pause(state)
         liveness.look_at_clock(state, wall_s)
-        for entry in state.ledger.overdue(now):
+        if state.mode == "passive":  # whoever is known here is the other broker's, and it counts their time
+            state.ledger.grow_up(now)
+        else:
+            self._tick_participants()
+        peers.look_at_silent(state)
+        dialing.tick(state)
+        afar.spill(state)
+        membership.tick(state)
+        groups.tick(state)
+        binary_star.tick(state)
+        peer_status.tick(state)
+        config_service.tick(state)
+        if state.mode != "active":
+            modes.step(state)
+        return state.take_effects()
+
+    def _tick_participants(self) -> None:
+        state = self.state
+        for entry in state.ledger.overdue(state.now):
             routing.expire(state, entry)
         liveness.look_at_silent(state)
         for session in turns.pong_held(state):
@@ -195,41 +231,40 @@ class Broker:
                 delist(session.worker)
         majordomo.beat(state)
         liveness.push_config(state)
-        peers.look_at_silent(state)
-        dialing.tick(state)
-        afar.spill(state)
-        membership.tick(state)
-        groups.tick(state)
-        peer_status.tick(state)
-        config_service.tick(state)
         if not state.has_settled and not state.is_settling:
             admission.end_settling(state)
-        if state.mode != "active":
-            modes.step(state)
+
+    def flush(self, now: float) -> list[Effect]:
+        """A burst of messages is over: a fallback that follows hears what has changed."""
+        state = self.state
+        if state.stream is None or not state.stream.changes:
+            return []
+        state.now = now
+        replication.flush(state)
         return state.take_effects()
 
     def next_deadline(self) -> float:
         state = self.state
-        between_brokers_s = min(
-            peers.next_s(state),
-            dialing.next_s(state),
-            membership.next_s(state),
-            peer_status.next_s(state),
-            config_service.next_s(state),
-        )
-        if state.mode == "disabled":
-            return between_brokers_s
+        network = state.network
+        next_s = min(config_service.next_s(state), membership.next_s(state), binary_star.next_s(state))
+        if network.peers or network.seeds:
+            next_s = min(next_s, peers.next_s(state), dialing.next_s(state), peer_status.next_s(state))
+        if state.mode in ("disabled", "passive"):
+            return next_s
+        if network.peers:
+            next_s = min(next_s, afar.next_spill_s(state), groups.next_s(state))
+        if state.mode != "active":
+            next_s = min(next_s, modes.next_step_s(state))
+        if not state.has_settled:
+            next_s = min(next_s, state.settled_at_s)
+        if state.config.to_push:
+            next_s = min(next_s, state.config.push_at_s)
         return min(
-            between_brokers_s,
-            afar.next_spill_s(state),
-            groups.next_s(state),
+            next_s,
             state.ledger.next_s(),
             state.sessions.liveness.next_s(),
             state.turns.next_s(),
             state.majordomo_beats.next_s(),
-            state.config.push_at_s if state.config.to_push else math.inf,
-            modes.next_step_s(state),
-            math.inf if state.has_settled else state.settled_at_s,
         )
 
     def manage(self, command: str, arguments: dict[str, Any], now: float) -> tuple[Any, list[Effect]]:
@@ -257,6 +292,12 @@ class Broker:
         dialing.broken(self.state, route)
         return self.state.take_effects()
 
+    def link_refused(self, route: Route, now: float) -> list[Effect]:
+        """Nobody listens where this link was dialed: the process that was there has ended."""
+        self.state.now = now
+        dialing.nobody_there(self.state, route)
+        return self.state.take_effects()
+
     def stop(self, now: float) -> list[Effect]:
         """The process ends now."""
         self.state.now = now
@@ -266,9 +307,12 @@ class Broker:
     def census(self) -> Census:
         return census(self.state)
 
-    def check(self) -> None:
-        """Assert what must hold between any two verbs."""
-        check(self.state)
+    def check(self, route: Route | None = None) -> None:
+        """Assert what must hold between any two verbs; with `route`, of the session there alone."""
+        if route is None:
+            check(self.state)
+        else:
+            check_session(self.state, route)
 
     # --- who handles what -----------------------------------------------------------------------------------------
 
@@ -276,12 +320,16 @@ class Broker:
         state = self.state
         if isinstance(message, ManagementReq):
             management.receive(state, route, dialect, message)
-        elif session is not None and (session.dialect is PEER) != (dialect is PEER):
+        elif (dialect is not PEER and route[0] == DIALED) or (
+            session is not None and (session.dialect is PEER) != (dialect is PEER)
+        ):
             self._unexpected(route, dialect, message)  # a connection between brokers is nothing else
         elif dialect is PEER:
             peer_dialect.receive_other(state, route, message, session)
         elif state.mode == "disabled":
             state.counters["unheard_while_disabled"] += 1
+        elif state.mode == "passive" and _is_asking(message) and not binary_star.asked(state):
+            standby.refuse(state, route, dialect, message)
         elif isinstance(message, MdpMessage):
             majordomo.receive(state, route, dialect, message)
         elif isinstance(message, Connect):
@@ -306,3 +354,8 @@ class Broker:
         state.counters["refused_501"] += 1
         state.error_clients.blame(route, text, state.now)
         state.effects.append(Send(route, dialect, Error(code=Code.UNEXPECTED, text=text)))
+
+
+def _is_asking(message: AnyMessage) -> bool:
+    """Whether its sender wants to be served. Any other message without a session is answered FORCENEGOTIATE."""
+    return isinstance(message, Connect | NeedBroker | MdpMessage)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from scale0.core import admission, listings, network_listings, routing
+from scale0.core import admission, delivery, listings, network_listings
 from scale0.core.services import RESERVED
 from scale0.core.sessions import Session
 from scale0.core.state import State
@@ -44,7 +44,7 @@ def serve(state: State, session: Session, message: Task) -> None:
     state.ledger.accepted += 1
     state.ledger.replied += 1
     reply = TaskReply(message.id, (body,), 1, Status.OK, 0, True, state.wall_us(), 0, 0, state.config.packed_version)
-    routing.deliver(state, session, reply, name)
+    delivery.deliver(state, session, reply, name)
 
 
 def _mmi(state: State, name: str, message: Task) -> bytes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from scale0.core.effects import Route
 from scale0.core.sessions import Session
 from scale0.core.state import State
 
@@ -55,24 +56,39 @@ def _check_tasks(state: State) -> None:
     assert state.ledger.bytes == sum(entry.size for entry in state.ledger.entries.values())
 
 
+def check_session(state: State, route: Route) -> None:
+    """The same for the one session at this route: cheap enough for each step."""
+    session = state.sessions.by_route.get(route)
+    if session is not None:
+        assert session.route == route, f"{session.identity} is found by a route that it has left"
+        _check_worker(state, session)
+
+
 def _check_workers(state: State) -> None:
     """I3: a worker is in exactly one state, and stands in the LRU queues exactly when it can take a task."""
     for session in state.sessions.by_identity.values():
-        assert state.sessions.by_route.get(session.route) is session, f"{session.identity} cannot be found by route"
-        worker = session.worker
-        if worker is None:
-            continue
-        for service in worker.services:
-            assert worker in service.workers, f"{session.identity} is unknown to {service.name}"
-            assert (worker in service.lru) == worker.is_listed, f"{session.identity} stands wrongly for {service.name}"
-        if worker.is_listed:
-            assert worker.is_open, f"{session.identity} stands in the LRU queue and cannot take a task"
-            waiting = [service.name for service in worker.services if service.queue.count]
-            assert not waiting or state.mode == "disabling", f"{session.identity} is free while {waiting} wait"
-        assert all(task_id in worker.slots for task_id in worker.stuck)
+        is_copy = not session.route and session.is_absent  # of a session of the broker that this one follows
+        assert is_copy or state.sessions.by_route.get(session.route) is session, (
+            f"{session.identity} cannot be found by route"
+        )
+        _check_worker(state, session)
     _check_afar(state)
     members = {worker for service in state.services.by_name.values() for worker in service.workers}
     assert all(state.sessions.by_identity.get(worker.session.identity) is worker.session for worker in members)
+
+
+def _check_worker(state: State, session: Session) -> None:
+    worker = session.worker
+    if worker is None:
+        return
+    for service in worker.services:
+        assert worker in service.workers, f"{session.identity} is unknown to {service.name}"
+        assert (worker in service.lru) == worker.is_listed, f"{session.identity} stands wrongly for {service.name}"
+    if worker.is_listed:
+        assert worker.is_open, f"{session.identity} stands in the LRU queue and cannot take a task"
+        waiting = [service.name for service in worker.services if service.queue.count]
+        assert not waiting or state.mode == "disabling", f"{session.identity} is free while {waiting} wait"
+    assert all(task_id in worker.slots for task_id in worker.stuck)
 
 
 def _check_afar(state: State) -> None:

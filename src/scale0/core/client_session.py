@@ -37,6 +37,7 @@ LOOK_EVERY: Final = 64  # submissions after which the oldest open task is looked
 _UP: Final = Phase.UP
 _RESENT: Final = int(Flag.RESENT)
 _PARTLY_ANSWERED: Final = int(Flag.PARTLY_ANSWERED)
+_SAME_PAIR: Final = int(Flag.SAME_PAIR)
 _TURNED_AWAY: Final = (Code.MOVED, Code.NOT_ACCEPTING)
 
 
@@ -152,6 +153,7 @@ class ClientSession(OpenTasks):
         may_send = self._may_send and now < heartbeat.heard_at_s + heartbeat.silence_s
         must_wait = not may_send and self.link.phase is _UP
         transmissions = int(may_send)
+        pair = self.link.pair
         deadline_s = now + timeout_s
         remaining_ms = remaining_ms_of(timeout_s)
         sent_us = int((now + heartbeat.clock.wall_offset_s) * 1e6)
@@ -162,7 +164,9 @@ class ClientSession(OpenTasks):
             task_id: TaskId = prefix + sequence.to_bytes(8, "big")  # type: ignore[assignment]  # NewType costs a call
             ids.append(task_id)
             bucket = file(task_id, task_id, deadline_s)
-            tasks[task_id] = OpenTask(service, body, priority, options, deadline_s, size, bucket, transmissions)
+            tasks[task_id] = OpenTask(
+                service, body, priority, options, deadline_s, size, bucket, transmissions, pair=pair
+            )
             if may_send:
                 behind = sequence - oldest
                 leaving.append(
@@ -212,6 +216,9 @@ class ClientSession(OpenTasks):
 
     def link_in_flight(self) -> list[bytes]:
         return []
+
+    def link_covers_ms(self, now: float) -> int:
+        return 0
 
     def link_up(self, now: float, out: Effects) -> None:
         self._unsent = dict.fromkeys(self._open)
@@ -337,6 +344,12 @@ class ClientSession(OpenTasks):
         flags = 0
         if task.transmissions:
             flags = _RESENT | _PARTLY_ANSWERED if task.next_part else _RESENT
+            if task.pair and task.pair == self.link.pair:
+                flags |= _SAME_PAIR
+            else:
+                task.pair = ""
+        else:
+            task.pair = self.link.pair
         task.transmissions += 1
         task.refusal = ""
         remaining_ms = remaining_ms_of(task.deadline_s - now)

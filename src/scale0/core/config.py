@@ -37,6 +37,7 @@ class ConfigKeeper:
     ) -> None:
         self.identity = settings.identity
         self.broker_epoch = broker_epoch
+        self.pair = ""  # the primary of our pair, if we are of one
         self.history: list[ConfigRecord] = []  # oldest first; the current one is not in it, those that lost are
         self.to_push: dict[str, None] = {}  # identities that have not been sent the newest version
         self.push_at_s = 0.0
@@ -112,7 +113,11 @@ class ConfigKeeper:
         liveness, epoch = self.document.liveness, self.broker_epoch
         if self._digests.get(named_version) == self._digests.get(self.packed_version, b""):
             return ConfigAck(
-                config_version=self.packed_version, epoch=epoch, heartbeat_interval_ms=interval_ms, liveness=liveness
+                config_version=self.packed_version,
+                epoch=epoch,
+                pair=self.pair,
+                heartbeat_interval_ms=interval_ms,
+                liveness=liveness,
             )
         try:
             part = self._encoded(session)
@@ -124,6 +129,7 @@ class ConfigKeeper:
             config_version=self.packed_version,
             config=part,
             epoch=epoch,
+            pair=self.pair,
             heartbeat_interval_ms=interval_ms,
             liveness=liveness,
         )
@@ -158,6 +164,7 @@ def _group(document: Document, name: str) -> GroupConfig:
             endpoints=reached_at(entry),
             config_pub=publishes_at(entry),
             public_key=entry.public_key,
+            partner=next((name for name in document.pair_of(entry.identity) or () if name != entry.identity), ""),
         )
         for entry in document.group_of(name)
     ]

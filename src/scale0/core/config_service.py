@@ -12,6 +12,7 @@ does not validate changes nothing, wherever it comes from.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import msgspec
 
@@ -85,6 +86,8 @@ def next_s(state: State) -> float:
     """When `tick` has something to do at the latest."""
     network = state.network
     publish_s = network.publish_at_s if state.settings.config_pub else math.inf
+    if not network.askers:
+        return publish_s
     return min([publish_s, *(asker.until_s for asker in network.askers.values())])
 
 
@@ -239,7 +242,7 @@ def heard(state: State, identity: str, version: bytes) -> None:
         return
     peer = state.network.peers.get(identity)
     if peer is None or not peer.is_linked:
-        peer = next(state.network.linked(), None)
+        peer = next(iter(state.network.linked()), None)
     if peer is None or (peer.asked_version >= version and state.now - peer.asked_s < FETCH_AGAIN_S):
         return
     assert peer.session is not None, "a linked peer has a session"
@@ -270,19 +273,28 @@ def take_snapshot(state: State, peer: Peer, message: Snapshot) -> None:
     try:
         told = msgspec.msgpack.decode(message.state, type=ConfigState)
         for record in told.records:
-            if content_hash(record.document) != record.version[8:] or len(record.version) != 16:
-                raise SettingsError(f"the hash of version {ConfigVersion.unpack(record.version)} does not fit")
+            _check_record(record)
         if message.what == "lost":
             _remember_lost(state, peer, told.records)
             return
         newest = told.records[-1]
         document = documents.decode(newest.document, "JSON", Document)
         network_rules.check(document)
-    except (msgspec.MsgspecError, SettingsError, IndexError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, SettingsError, IndexError) as error:
         state.alarm("config_refused", f"the config that {peer.identity} sent is refused: {error}; the last good stays")
         return
     if newest.version > state.config.packed_version:
         _adopt(state, peer, told, newest, document)
+
+
+def _check_record(record: ConfigRecord) -> None:
+    """Its hash fits, and it can be kept: in the file of configs each document stands as it is, as one JSON object."""
+    version = ConfigVersion.unpack(record.version)
+    if content_hash(record.document) != record.version[8:] or len(record.version) != 16:
+        raise SettingsError(f"the hash of version {version} does not fit")
+    msgspec.json.decode(record.document, type=dict[str, Any])
+    if record.document[:1] + record.document[-1:] != b"{}":
+        raise SettingsError(f"the document of version {version} has blanks around it")
 
 
 def _adopt(state: State, peer: Peer, told: ConfigState, newest: ConfigRecord, document: Document) -> None:

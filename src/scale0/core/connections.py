@@ -6,7 +6,7 @@ interval, and that never counts as misbehaviour (rule 4): after a broker's resta
 
 from __future__ import annotations
 
-from scale0.core import routing, turns
+from scale0.core import changes, delivery, doubt, replication, routing, turns
 from scale0.core.effects import Route, Send
 from scale0.core.sessions import Session
 from scale0.core.state import State
@@ -24,6 +24,8 @@ HELD_AT_ONCE = 1000  # held messages that go out each time an absent client is h
 
 def connect(state: State, route: Route, dialect: Dialect, message: Connect) -> None:
     """CONNECT starts or renews a session; CONFIG, CONFIGACK or ERROR answers it."""
+    if message.epochs:
+        doubt.told(state, message.epochs)
     refusal = _why_refused(state, message)
     if refusal is not None:
         state.counters[f"refused_{refusal.code}"] += 1
@@ -39,9 +41,13 @@ def connect(state: State, route: Route, dialect: Dialect, message: Connect) -> N
     state.config.to_push.pop(message.identity, None)  # the answer is the newest
     session.config_type = documents.config_type(message.config_type)
     session.home = message.home
+    session.process = message.process
+    if state.stream is not None:
+        changes.opened(state, session)
     turns.end_turn(state, session)
     state.post(route, session, state.config.answer(session, message.config_version))
     deliver_held(state, session)
+    watch_anew(state, session)
 
 
 def _why_refused(state: State, message: Connect) -> Error | None:
@@ -59,7 +65,7 @@ def _why_refused(state: State, message: Connect) -> Error | None:
         return Error(code=Code.TOO_LARGE, text=f"at most {limits.IN_FLIGHT_IDS_MAX} ids may be in flight", fatal=True)
     known = state.sessions.by_identity.get(message.identity)
     if known is None:
-        if state.mode != "active":
+        if state.mode not in ("active", "holding"):
             return Error(code=Code.NOT_ACCEPTING, text=f"this broker is {state.mode}; ask another, or later")
         if len(state.sessions) >= state.limits.sessions:
             return Error(
@@ -99,19 +105,27 @@ def _renew(state: State, route: Route, dialect: Dialect, message: Connect) -> Se
     if worker is not None:
         delist(worker)
         worker.is_negotiating = True
-        reconcile(state, worker, message.in_flight)
+        reconcile(state, worker, message.in_flight, message.covers_ms / 1000)
     return session
 
 
-def reconcile(state: State, worker: Worker, listed: list[bytes]) -> None:
-    """Rule 9: entries of the wait queue that the worker does not list count as lost; unknown ids still take slots."""
+def reconcile(state: State, worker: Worker, listed: list[bytes], covers_s: float = 0.0) -> None:
+    """Rule 9: entries of the wait queue that the worker does not list count as lost; unknown ids still take slots.
+
+    What was sent within `covers_s` and is not listed never reached the worker: it lists all that it has had since then.
+    """
     held = {TaskId(task_id): worker.slots.get(TaskId(task_id), 0) for task_id in listed}
     missing = [task_id for task_id in worker.slots if task_id not in held]
     for task_id in missing:
         entry = state.ledger.entries.get(task_id)
         attempt = worker.slots.pop(task_id)
         worker.stuck.pop(task_id, None)
-        if entry is not None and entry.worker is worker and entry.attempt == attempt:
+        if entry is None or entry.worker is not worker or entry.attempt != attempt:
+            continue
+        if state.now - entry.sent_s < covers_s:
+            replication.unhold(state, entry)
+            routing.take_back(state, entry)
+        else:
             routing.lose_attempt(state, entry, f"{worker.session.identity} lost it with its connection")
     worker.slots = {task_id: attempt or _attempt_of(state, task_id, worker) for task_id, attempt in held.items()}
 
@@ -151,14 +165,20 @@ def deliver_held(state: State, session: Session) -> None:
     if len(held) > HELD_AT_ONCE:  # more at once would only fill its pipe: the rest when it is heard again
         session.is_absent = True
         for message in held[HELD_AT_ONCE:]:
-            routing.hold_back(state, session, message)
+            delivery.hold_back(state, session, message)
 
 
 def heard_again(state: State, session: Session) -> None:
     """An absent one spoke: what was held goes out, and a worker may get tasks."""
     deliver_held(state, session)
+    watch_anew(state, session)
     if session.worker is not None:
         routing.feed(state, session.worker)
+
+
+def watch_anew(state: State, session: Session) -> None:
+    """Its silence counts from now. An absent one was to be looked at when its tasks are due, maybe long after."""
+    state.sessions.watch(session, state.now + state.allowed_silence_s(session))
 
 
 def set_absent(state: State, session: Session) -> None:
@@ -176,7 +196,13 @@ def close(state: State, session: Session, why: str, *, is_heard: bool = False) -
     worker = session.worker
     if worker is not None:
         lose_worker(state, worker, why)
-        return
+    else:
+        _lose_client(state, session, why, is_heard=is_heard)
+    if state.stream is not None:
+        changes.closed(state, session)
+
+
+def _lose_client(state: State, session: Session, why: str, *, is_heard: bool) -> None:
     state.outcomes.forget_all(session)
     session.undelivered.clear()
     if session.open_tasks:

@@ -11,7 +11,7 @@ import math
 
 import msgspec
 
-from scale0.core import peers
+from scale0.core import binary_star, peers, standby
 from scale0.core.effects import Dial, HangUp, Route, Send
 from scale0.core.network import Dialing, Peer
 from scale0.core.settings import entry_for
@@ -31,34 +31,34 @@ def tick(state: State) -> None:
             _dial(state, peer.dialing, held_of(state, peer))
     for seed in _open_seeds(state):
         _dial(state, seed, [])
-    for seed in _needless_seeds(state):
+    for seed in _needless_seeds(state, _open_seeds(state)):
         if state.now >= seed.until_s:
             hang_up(state, seed, is_failure=False)
 
 
 def next_s(state: State) -> float:
     """When `tick` has something to do at the latest."""
-    times = [seed.at_s if seed.route is None else seed.until_s for seed in _open_seeds(state)]
-    times += [seed.until_s for seed in _needless_seeds(state)]
-    times += [_dial_at_s(state, peer) for peer in state.network.peers.values() if _wants_dial(peer)]
-    return min(times, default=math.inf)
+    times = [_dial_at_s(state, peer) for peer in state.network.peers.values() if _wants_dial(peer)]
+    if state.network.seeds:
+        wanted = _open_seeds(state)
+        times += [seed.at_s if seed.route is None else seed.until_s for seed in wanted]
+        times += [seed.until_s for seed in _needless_seeds(state, wanted)]
+    return min(times) if times else math.inf
 
 
 def _open_seeds(state: State) -> list[Dialing]:
-    """Addresses that we were told to join by, as long as nobody is linked and no known peer has that address."""
+    """Addresses that we were told to join by, while nobody but others that join is linked; but no known peer's."""
     network = state.network
-    if not network.seeds or any(network.linked()):
+    if not network.seeds or any(not peer.is_joining for peer in network.linked()):
         return []
     known = {peer.dialing.endpoint for peer in network.peers.values()}
     return [seed for endpoint, seed in network.seeds.items() if endpoint not in known]
 
 
-def _needless_seeds(state: State) -> list[Dialing]:
+def _needless_seeds(state: State, wanted: list[Dialing]) -> list[Dialing]:
     """Addresses to join by that are still dialed, though others have answered meanwhile."""
-    if not state.network.seeds:
-        return []
-    wanted = {seed.endpoint for seed in _open_seeds(state)}
-    return [seed for seed in state.network.seeds.values() if seed.route is not None and seed.endpoint not in wanted]
+    dialed = [seed for seed in state.network.seeds.values() if seed.route is not None]
+    return [seed for seed in dialed if seed not in wanted]
 
 
 def _wants_dial(peer: Peer) -> bool:
@@ -72,9 +72,12 @@ def _dial_at_s(state: State, peer: Peer) -> float:
         return math.inf
     if dialing.route is not None:
         return dialing.until_s
+    if standby.told_of(state, peer.identity) in ("in sync", "behind"):
+        return math.inf  # rule 31: it would refuse us, and dials us when it serves
     settings = state.settings
-    if settings.identity > peer.identity:
-        return dialing.at_s
+    is_missed = state.stream is not None and state.stream.is_lost and state.pair is not None
+    if settings.identity > peer.identity or (is_missed and state.pair and peer.identity == state.pair.partner):
+        return dialing.at_s  # whether a fallback that has followed lives is not left to chance
     return max(dialing.at_s, peer.unlinked_s + 2 * settings.default_heartbeat_interval_s * settings.liveness)
 
 
@@ -118,6 +121,13 @@ def broken(state: State, route: Route) -> None:
     if peer.is_linked and peer.session is not None:
         peers.set_absent(state, peer)
     hang_up(state, peer.dialing, is_failure=not peer.is_linked)
+
+
+def nobody_there(state: State, route: Route) -> None:
+    """Nobody listens at that address: if our partner was there, its process has ended, and its copy with it."""
+    peer = state.network.by_route(route)
+    if peer is not None and peer.dialing.route == route and not peer.is_linked_now:
+        binary_star.left(state, peer)
 
 
 # --- what is said on it ---

@@ -37,9 +37,14 @@ class Alarm(msgspec.Struct):
 
 
 class Persist(msgspec.Struct):
-    """Keep `state` over restarts: `disabled` must not come back as `active`."""
+    """Keep this over restarts, before anything else is done: `disabled` must not come back as `active`.
+
+    `epoch` is the highest that this broker has served in; `is_serving`: as the active one of its pair.
+    """
 
     state: str
+    epoch: int = 1
+    is_serving: bool = False
 
 
 class Stopped(msgspec.Struct):
@@ -89,4 +94,21 @@ class Answered(msgspec.Struct):
     message: ManagementRep | Error
 
 
-Effect = Send | Alarm | Persist | Stopped | Reload | Dial | HangUp | Publish | Listen | KeepConfig | Answered
+class Cut(msgspec.Struct):
+    """A drill: for so long, drop what goes to this peer, what comes from it, or both. It heals by itself."""
+
+    peer: str
+    for_s: float
+    is_outbound: bool = True
+    is_inbound: bool = True
+
+
+class Heal(msgspec.Struct):
+    """The end of a drill, before its time: of the cut with this peer, or of all."""
+
+    peer: str = ""
+
+
+Effect = (
+    Send | Alarm | Persist | Stopped | Reload | Dial | HangUp | Publish | Listen | KeepConfig | Answered | Cut | Heal
+)

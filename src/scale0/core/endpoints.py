@@ -12,11 +12,12 @@ from itertools import islice
 from typing import Final
 
 from scale0.errors import ProtocolError, SettingsError
-from scale0.protocol import documents
+from scale0.protocol import documents, limits
 from scale0.protocol.messages import ChangeBroker, Error
 from scale0.protocol.network import GroupBroker, Part
 
 KNOWN_MAX: Final = 64  # endpoints; one more is not learned
+ENDPOINT_BYTES_MAX: Final = 512  # a longer one is not learned: NEEDBROKER names all that are known, in one header
 
 
 class Endpoints:
@@ -49,6 +50,12 @@ class Endpoints:
         listed = self._listed.get(endpoint)
         return listed.identity if listed is not None else self._identities.get(endpoint, "")
 
+    def partners_of(self, endpoint: str) -> list[str]:
+        """Where the other one of its pair is reached, as the config tells it; empty if it has no partner."""
+        identity = self.identity_of(endpoint)
+        partner = next((b.partner for b in self._listed.values() if b.identity == identity and b.partner), None)
+        return [other for other, broker in self._listed.items() if broker.identity == partner]
+
     def identify(self, endpoint: str, identity: str) -> None:
         """Remember who is there, unless the config says it."""
         if identity and endpoint in self.known:
@@ -68,6 +75,8 @@ class Endpoints:
     def learn(self, endpoints: Iterable[str], public_key: str = "", identity: str = "") -> None:
         """Remember endpoints of one broker that another one named. A changed key is accepted through config only."""
         for endpoint in endpoints:
+            if not _is_fit(endpoint):
+                continue
             if endpoint not in self.known:
                 if len(self.known) >= KNOWN_MAX:
                     return
@@ -84,7 +93,7 @@ class Endpoints:
         except (SettingsError, ProtocolError):
             return None
         brokers = (broker for group in part.group_config for broker in group.brokers)
-        listed = ((endpoint, broker) for broker in brokers for endpoint in broker.endpoints)
+        listed = ((endpoint, broker) for broker in brokers for endpoint in broker.endpoints if _is_fit(endpoint))
         self._listed = {}
         for endpoint, broker in islice(listed, KNOWN_MAX):
             self._listed.setdefault(endpoint, broker)
@@ -99,6 +108,18 @@ class Endpoints:
     def _put_in_order(self) -> None:
         ordered = dict.fromkeys((*self._told, *self._listed, *self._remembered))
         self.known: list[str] = list(islice(ordered, KNOWN_MAX))
+        for table in (self._public_keys, self._identities):
+            for endpoint in [one for one in table if one not in ordered]:
+                del table[endpoint]
+
+
+def _is_fit(endpoint: str) -> bool:
+    return len(endpoint.encode(errors="replace")) <= ENDPOINT_BYTES_MAX
+
+
+def fit_identity(identity: str) -> str:
+    """`identity` as a message may name it; one that is too long for any is nobody's."""
+    return identity if len(identity.encode(errors="replace")) <= limits.IDENTITY_BYTES_MAX else ""
 
 
 def named_in(error: Error) -> ChangeBroker:

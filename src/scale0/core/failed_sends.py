@@ -6,7 +6,7 @@ returned, and its worker gets nothing until it is heard again. What was for a cl
 
 from __future__ import annotations
 
-from scale0.core import afar, connections, heartbeat_table, peers, routing
+from scale0.core import afar, connections, delivery, heartbeat_table, peers, routing
 from scale0.core.sessions import Session
 from scale0.core.state import State
 from scale0.core.workers import Worker, delist, release
@@ -27,7 +27,7 @@ def take_back(state: State, session: Session, message: AnyMessage, reason: str) 
         session.is_absent = True
         # A refusal is no outcome: by the time it could be sent again its task may have been accepted.
         if isinstance(message, TaskReply) or sequence_of(message.id) in session.kept:
-            routing.hold_back(state, session, message)
+            delivery.hold_back(state, session, message)
 
 
 def _from_worker(state: State, session: Session, worker: Worker, message: AnyMessage, reason: str) -> None:
@@ -59,7 +59,7 @@ def _from_peer(state: State, session: Session, message: AnyMessage, reason: str)
                 routing.take_back(state, entry)
     elif isinstance(message, TaskReply | Error) and message.id:
         peers.set_absent(state, peer)
-        routing.hold_back(state, session, message)
+        delivery.hold_back(state, session, message)
 
 
 def _put_back(state: State, worker: Worker, task_id: TaskId, attempt: int) -> None:

@@ -9,7 +9,7 @@ A client that lost its origin may come here and ask for the same task: then its 
 
 from __future__ import annotations
 
-from scale0.core import afar, routing
+from scale0.core import afar, changes, delivery, routing
 from scale0.core.ledger import Entry
 from scale0.core.network import Peer
 from scale0.core.sessions import Session
@@ -76,14 +76,14 @@ def _refuse_double(state: State, session: Session, message: Task, known: Entry) 
 
 def _return(state: State, session: Session, message: Task) -> None:
     reply = TaskReply(message.id, (), message.attempt, RETURNED, time_us=state.wall_us())
-    routing.deliver(state, session, reply, message.service)
+    delivery.deliver(state, session, reply, message.service)
 
 
 def give_back(state: State, entry: Entry) -> None:
     """It never started here: the origin has it again, and no attempt counts."""
     state.ledger.withdraw(entry)
     reply = TaskReply(entry.id, (), entry.attempt, RETURNED, time_us=state.wall_us())
-    routing.deliver(state, entry.client, reply, entry.service.name)
+    delivery.deliver(state, entry.client, reply, entry.service.name)
 
 
 def cancel(state: State, session: Session, message: Cancel) -> None:
@@ -101,8 +101,10 @@ def adopt(state: State, entry: Entry, client: Session) -> None:
     state.counters["forwarded_adopted"] += 1
     state.ledger.hand_over(entry, client)
     entry.is_forwarded = False
+    if state.stream is not None:
+        changes.accepted(state, entry)
     text = f"its client has asked {state.settings.identity} for it"
-    routing.deliver(state, origin, Error(code=int(Code.MOVED), text=text, id=entry.id), entry.service.name)
+    delivery.deliver(state, origin, Error(code=int(Code.MOVED), text=text, id=entry.id), entry.service.name)
 
 
 # --- at the origin ------------------------------------------------------------------------------------------------
@@ -151,6 +153,8 @@ def error(state: State, session: Session, message: Error) -> None:
         elif code == Code.MOVED:  # its client has it elsewhere: nobody waits here, and no outcome is kept
             state.counters["forwarded_adopted_elsewhere"] += 1
             state.ledger.settle(entry, True)
+            if state.stream is not None:
+                changes.dropped(state, entry)
         else:
             routing.settle_error(state, entry, code, f"{peer.identity}: {message.text}")
     afar.feed(state, worker)

@@ -293,5 +293,13 @@ def _send_home(state: State, peer: Peer, settled_s: float) -> None:
             if moves >= MOVES_PER_STEP:
                 state.network.fail_back_at_s = state.now + MOVE_S
                 return
-    if not moves:
-        state.network.failing_back.discard(peer.identity)
+    if not moves and state.now >= state.network.failing_back.get(peer.identity, math.inf):
+        del state.network.failing_back[peer.identity]
+
+
+def fail_back(state: State, identities: set[str]) -> None:
+    """By command: send their people home. Who is between two brokers just now is waited for as long as it may take."""
+    settings, network = state.settings, state.network
+    until_s = state.now + settings.liveness * settings.default_heartbeat_interval_s
+    network.failing_back |= dict.fromkeys(identities, until_s)
+    network.fail_back_at_s = state.now

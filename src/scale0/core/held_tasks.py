@@ -15,12 +15,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from scale0.core.announcement import Announcement
-from scale0.core.kept_replies import KeptReplies, fit_to_list
+from scale0.core.kept_replies import KeptReplies, RecentReplies, fit_to_list
 from scale0.core.link import Effects, Link
 from scale0.core.participant import Note, ParticipantEffect, Transmit
 from scale0.core.throttle import Throttle
 from scale0.protocol.messages import UNKNOWN_US, Body, Status, Task, TaskId, TaskReply
 
+COVERED_MAX: Final = 1_000  # tasks that surely fit into the list of CONNECT
 FLUSH_MAX: Final = 512  # kept replies sent at once; the rest follows at the next tick
 
 Answer = tuple[TaskId, int, Body, int, int, bool, int, int]
@@ -41,6 +42,9 @@ class HeldTasks:
         self._throttle = throttle
         self._held: dict[tuple[TaskId, int], None] = {}  # (id, attempt), oldest first
         self._kept = kept
+        self._recent = RecentReplies()
+        self._has_dropped = False  # a reply that nobody has had
+        self._covers_since_s = math.inf  # what was sent to us since then is held, kept, or never came
         self._flush_at_s = math.inf
         self._is_going = False  # leaving, or moving to another broker
         self._go_at_s = math.inf
@@ -83,6 +87,8 @@ class HeldTasks:
                 self._note_dropped(self._kept.add(message), out)
             if final:
                 del all_held[held]
+        if leaving:
+            self._recent.add(leaving, now)
         if self._is_going:
             self._must_confirm = self._must_confirm or bool(leaving)
             self._go_soon(now)
@@ -116,6 +122,13 @@ class HeldTasks:
         """What is held, and what has an answer that the broker does not know yet; as many as one frame can carry."""
         return fit_to_list([*(task_id for task_id, _ in self._held), *self._kept.ids()])
 
+    def link_covers_ms(self, now: float) -> int:
+        """For how long back `link_in_flight` is complete; nothing, if replies were dropped or the list is cut."""
+        is_cut = len(self._held) + len(self._kept) > COVERED_MAX
+        if self._has_dropped or is_cut or now <= self._covers_since_s:
+            return 0
+        return int((now - self._covers_since_s) * 1000)
+
     @property
     def _holds_anything(self) -> bool:
         return bool(self._held) or len(self._kept) > 0
@@ -123,14 +136,23 @@ class HeldTasks:
     def _flush(self, now: float, out: Effects) -> None:
         """Send what was kept, some at a time: thousands at once would only meet a full pipe."""
         leaving = self._kept.take(FLUSH_MAX)
+        self._recent.add(leaving, now)
         out.extend(map(Transmit, leaving))
         self._flush_at_s = now if self._kept else math.inf
         if self._is_going:
             self._must_confirm = self._must_confirm or bool(leaving)
             self._go_soon(now)
 
+    def _recall(self, now: float, out: Effects) -> None:
+        """The link is down: what left lately may not have arrived, and comes before all that is kept."""
+        since_s = now - self.link.heartbeat.silence_s
+        self._covers_since_s = max(since_s, self._recent.whole_since_s)
+        for reply in self._recent.take(since_s):
+            self._note_dropped(self._kept.give_back(reply), out)
+
     def _note_dropped(self, dropped: int, out: Effects) -> None:
         if dropped:
+            self._has_dropped = True
             out.append(Note(f"{dropped} of the oldest replies that could not be sent were dropped: too many are kept"))
 
     def _go_soon(self, now: float) -> None:

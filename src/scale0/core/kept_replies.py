@@ -6,6 +6,7 @@ and in bytes; over a limit the oldest is dropped, for its client is the likelies
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable
 from typing import Final
@@ -15,6 +16,8 @@ from scale0.protocol.messages import TaskId, TaskReply
 
 KEPT_MAX: Final = 10_000
 KEPT_BYTES_MAX: Final = 64 * 1024 * 1024
+RECENT_MAX: Final = 256
+RECENT_BYTES_MAX: Final = 4 * 1024 * 1024
 LISTED_BYTES_MAX: Final = limits.LONG_HEADER_BYTES_MAX * 3 // 4  # of ids: CONNECT and READY are one header each
 
 
@@ -63,6 +66,41 @@ class KeptReplies:
         reply = (self._refused or self._waiting).popleft()
         self._bytes -= sum(map(len, reply.body))
         return reply
+
+
+class RecentReplies:
+    """Replies that have left lately. If the link is lost nobody knows whether they arrived: they leave again.
+
+    A broker discards what it has had (rule 7); one that has taken over from another may not have it.
+    """
+
+    def __init__(self, count_max: int = RECENT_MAX, bytes_max: int = RECENT_BYTES_MAX) -> None:
+        self._count_max = count_max
+        self._bytes_max = bytes_max
+        self._replies: deque[tuple[float, TaskReply]] = deque()
+        self._bytes = 0
+        self.whole_since_s = -math.inf  # none that left later has been forgotten
+
+    def __len__(self) -> int:
+        return len(self._replies)
+
+    def add(self, replies: Iterable[TaskReply], now: float) -> None:
+        for reply in replies:
+            self._replies.append((now, reply))
+            self._bytes += sum(map(len, reply.body))
+        while len(self._replies) > self._count_max or self._bytes > self._bytes_max:
+            self.whole_since_s, forgotten = self._replies.popleft()
+            self._bytes -= sum(map(len, forgotten.body))
+
+    def take(self, since_s: float) -> list[TaskReply]:
+        """Those that left at `since_s` or later, in order; all are forgotten."""
+        taken = [reply for left_s, reply in self._replies if left_s >= since_s]
+        self.clear()
+        return taken
+
+    def clear(self) -> None:
+        self._replies.clear()
+        self._bytes = 0
 
 
 def fit_to_list(ids: Iterable[TaskId]) -> list[bytes]:

@@ -31,6 +31,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     size: int
     accepted_s: float
     deadline_s: float
+    sent_s: float = 0.0  # when its present attempt was dispatched
     bucket: int = 0  # of the deadline
     is_queued: bool = False
     worker: Worker | None = None
@@ -100,10 +101,20 @@ class Ledger:
         entry.client = client
         client.open_tasks += 1
 
+    def clear(self) -> None:
+        """As if what is open had never been accepted: another broker has it."""
+        self.accepted -= len(self.entries)
+        for entry in self.entries.values():
+            entry.client.open_tasks -= 1
+        self.entries.clear()
+        self.bytes = self.queued = 0
+        self._deadlines.clear()
+        self._young.clear()
+        self._young_until_s = math.inf
+
     def overdue(self, now: float) -> list[Entry]:
         """Entries whose deadline has passed; the caller settles each."""
-        if now >= self._young_until_s:
-            self._file_young()
+        self.grow_up(now)
         due = self._deadlines.due(now)
         for entry in due:
             entry.bucket = 0
@@ -113,7 +124,10 @@ class Ledger:
         """When `overdue` may have something, at the earliest."""
         return min(self._young_until_s, self._deadlines.next_s())
 
-    def _file_young(self) -> None:
+    def grow_up(self, now: float) -> None:
+        """File the deadlines of those that are no longer young."""
+        if now < self._young_until_s:
+            return
         entries = self.entries
         for entry in self._young:
             if entries.get(entry.id) is entry:

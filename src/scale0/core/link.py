@@ -8,7 +8,8 @@
 
 `rounds.py` has the way from broker to broker; here is what is heard and said on one link. A move to another broker,
 which CHANGEBROKER asks for, or which `seek` has asked for, happens when the user has put its things in order: until
-then the link stays up. Rule 31: an epoch lower than the highest that was seen is never obeyed.
+then the link stays up. Rule 31: an epoch lower than the highest
+that was seen of its pair is never obeyed.
 
 The link keeps no tasks. Its user, the session, hears through `LinkUser` when it is up, down or over.
 """
@@ -24,6 +25,7 @@ from scale0.core.held_config import SavedConfig
 from scale0.core.link_settings import Effects, LinkSettings, LinkUser, Phase, Random
 from scale0.core.participant import Connected, Keep, Note, Transmit
 from scale0.core.rounds import HOPS_MAX, TRYING, Rounds
+from scale0.protocol import limits
 from scale0.protocol.codes import Code
 from scale0.protocol.messages import (
     ChangeBroker,
@@ -37,6 +39,8 @@ from scale0.protocol.messages import (
     ReadyOk,
 )
 
+RETRY_MS_MAX: Final = 600_000  # no standby is waited for any longer
+
 __all__ = ["Effects", "Link", "LinkSettings", "LinkUser", "Phase", "Random"]
 
 
@@ -45,10 +49,15 @@ class Link(Rounds):
 
     def __init__(self, settings: LinkSettings, random: Random, user: LinkUser) -> None:
         super().__init__(settings, random, user)
-        self.epoch = 0  # the highest seen
+        self.pair = ""  # of the broker that this link leads to, or led to last; empty: it has no partner
         self._kept: SavedConfig = settings.saved
         self._ticked_s = 0.0
         self._calm_at_s = math.inf  # a link that is still up then counts as good
+
+    @property
+    def epoch(self) -> int:
+        """The highest that was seen of the pair that this link leads to."""
+        return self.epochs.get(self.pair, 0)
 
     @property
     def config(self) -> bytes:
@@ -159,7 +168,10 @@ class Link(Rounds):
 
     def _taken(self, message: Config | ConfigAck, now: float, out: Effects) -> None:
         """CONFIG or CONFIGACK: the answer to CONNECT, or a push."""
-        if self.phase is Phase.ASKING or self._has_old_epoch(message.epoch, now, out):
+        if self.phase is Phase.ASKING:
+            return
+        self.pair = message.pair
+        if self._has_old_epoch(message.epoch, now, out):
             return
         self.heartbeat.adopt(message.heartbeat_interval_ms, message.liveness, now)
         is_news = self.held.take(message)
@@ -204,11 +216,13 @@ class Link(Rounds):
             self._next(why, now, out)
         elif message.code in _REFUSALS and (message.fatal or self.phase is Phase.CONNECTING):
             self._refused(message, now, out)
+        elif self.phase is Phase.CONNECTING and message.code == Code.NOT_ACCEPTING and _retry_ms(message):
+            self._stand_by(_retry_ms(message) / 1000, why, now, out)
         elif message.fatal or self.phase is Phase.CONNECTING:
             self._attempt_failed(why, now, out)
         elif message.code == Code.CONFIG_DIFFERS:
             # Rule 24: CONNECT for a new config changes neither place nor tasks, so the link stays up.
-            out.append(Transmit(self._connect_message()))
+            out.append(Transmit(self._connect_message(now)))
         elif message.code == Code.NOT_ACCEPTING and self._sought_until_s < math.inf:
             self._seek_elsewhere(why, now, out)
         else:
@@ -227,6 +241,7 @@ class Link(Rounds):
             self.endpoints.identify(self.endpoint, self.home)
         self._calm_at_s = now + self.heartbeat.interval_s
         self.heartbeat.begin(now)
+        self._patient_until_s = None
         out.append(Connected(self.endpoint, self.epoch))
         self._keep(out)
         self._user.link_up(now, out)
@@ -239,7 +254,7 @@ class Link(Rounds):
             out.append(Transmit(self.heartbeat.ping(self.held.version, self._user.link_oldest_unanswered(), now)))
         # Rule 23: any newer version heard is fetched.
         if self.held.must_fetch(now):
-            out.append(Transmit(self._connect_message()))
+            out.append(Transmit(self._connect_message(now)))
         if now >= self._sought_until_s:
             self._seek_elsewhere("it named no other broker", now, out)
 
@@ -269,6 +284,7 @@ class Link(Rounds):
     def _silent(self, stood_still_s: float, now: float, out: Effects) -> None:
         """Our own pause is not the broker's silence, but the broker may have given us up: CONNECT before all else."""
         if stood_still_s < self.heartbeat.silence_s:
+            self._is_silent = True
             self.lose(f"it was silent for {now - self.heartbeat.heard_at_s:.3g} s", now, out)
         else:
             out.append(Note(f"this process stood still for {stood_still_s:.3g} s; connecting again"))
@@ -277,13 +293,22 @@ class Link(Rounds):
 
     def _has_old_epoch(self, epoch: int, now: float, out: Effects) -> bool:
         """Workers and clients refuse an epoch lower than they have seen (rule 31)."""
-        if not epoch or epoch >= self.epoch:
-            self.epoch = max(epoch, self.epoch)
+        if not epoch or not self.pair or epoch >= self.epoch:  # those of brokers without a partner say nothing
+            if epoch:
+                self.epochs[self.pair] = min(epoch, limits.EPOCH_MAX)  # what CONNECT can name
+                if len(self.epochs) > limits.EPOCHS_MAX:
+                    del self.epochs[next(iter(self.epochs))]
             return False
         why = f"its epoch {epoch} is over: epoch {self.epoch} was seen"
         out.append(Note(f"refused the broker at {self.endpoint}: {why}"))
         self._next(why, now, out)
         return True
+
+
+def _retry_ms(message: Error) -> int:
+    """When a standby wants to be asked again; 0 if it says nothing of it."""
+    told = message.detail.get("retry_ms")
+    return min(told, RETRY_MS_MAX) if isinstance(told, int) and told > 0 else 0
 
 
 _LISTENING: Final = (Phase.CONNECTING, Phase.ASKING, Phase.UP)

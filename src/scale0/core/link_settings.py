@@ -32,6 +32,7 @@ class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
     identity: str
     nonce: bytes  # random, of this process
     services: list[str] = []  # named in CONNECT and NEEDBROKER; a worker names those that it offers
+    process: str = ""  # host:number of a worker, named in CONNECT: operators find it by that
     heartbeat_interval_s: float = 2.5  # until the broker says what holds; a worker asks for a longer one than 2.5
     liveness: int = 3  # silence for that many intervals means gone; the broker's word replaces it
     connect_timeout_s: float = 3.0  # for each broker that is tried; a start-up goes on for at least as long
@@ -76,6 +77,8 @@ class LinkUser(Protocol):
     def link_services(self) -> list[str]: ...
 
     def link_in_flight(self) -> list[bytes]: ...
+
+    def link_covers_ms(self, now: float) -> int: ...
 
     def link_oldest_unanswered(self) -> int: ...
 

@@ -85,12 +85,14 @@ def _worker(state: State, session: Session, worker: Worker, places: dict[Worker,
         "busy": len(worker.slots),
         "capacity": worker.capacity,
         "stuck": len(worker.stuck),
+        "is_absent": session.is_absent,
         "heartbeat_age_us": _us(state.now - session.last_seen_s),
         "heartbeat_interval_us": _us(session.interval_s) if worker.has_heartbeat else None,
         "config_version": _version(session),
         "clock_offset_us": session.offset_us,
         "dispatched": worker.dispatched,
         "dialect": session.dialect.name,
+        "process": session.process or None,
     }
 
 
@@ -128,6 +130,7 @@ def brokers(state: State) -> list[Row]:
             "clients": roles.count(Role.CLIENT),
             "workers": roles.count(Role.WORKER),
             "dead_letters": state.dead_letters.total,
+            "process": state.settings.process or None,
             "counters": dict(sorted(state.counters.items())),
         }
     ]

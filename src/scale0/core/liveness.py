@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from scale0.core import config_service, connections, readiness, routing, turns
+from scale0.core import changes, config_service, connections, readiness, routing, turns
 from scale0.core.effects import Send
 from scale0.core.sessions import Session
 from scale0.core.settings import BrokerSettings
@@ -30,9 +30,15 @@ def ping(state: State, session: Session, message: Ping) -> None:
     """PING: alive. PONG tells both clocks."""
     if message.heartbeat_interval_ms:
         asked_s = message.heartbeat_interval_ms / 1000
-        session.interval_s = max(state.settings.default_heartbeat_interval_s, asked_s)
+        interval_s = max(state.settings.default_heartbeat_interval_s, asked_s)
+        if interval_s != session.interval_s:
+            session.interval_s = interval_s
+            if state.stream is not None:
+                changes.opened(state, session)
     if message.oldest_unanswered > session.floor:
         state.outcomes.forget_below(session, message.oldest_unanswered)
+        if state.stream is not None:
+            changes.forgotten(state, session)
     if message.has_offset and _is_clock_off(state, session, message):
         return
     worker = session.worker
@@ -166,7 +172,7 @@ def push_config(state: State) -> None:
         identity = next(iter(state.config.to_push))
         del state.config.to_push[identity]
         session = state.sessions.by_identity.get(identity)
-        if session is not None and session.dialect.is_native and not session.dialect.is_req:
+        if session is not None and session.dialect.is_native and not session.dialect.is_req and session.route:
             session.config_pushed_s = state.now
             state.post(session.route, session, state.config.answer(session, session.config_version))
 

@@ -128,7 +128,9 @@ def disconnect(state: State, route: Route, dialect: Dialect, session: Session | 
 def malformed(state: State, route: Route, dialect: Dialect, code: int) -> None:
     """A valid but unexpected command gets DISCONNECT; what is invalid is dropped."""
     if code == Code.UNEXPECTED:
-        disconnect(state, route, dialect, state.sessions.by_route.get(route), "an unexpected command")
+        session = state.sessions.by_route.get(route)
+        is_its_own = session is not None and session.dialect is dialect  # not, say, that of a link between brokers
+        disconnect(state, route, dialect, session if is_its_own else None, "an unexpected command")
 
 
 def _heard(state: State, session: Session) -> None:

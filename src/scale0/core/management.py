@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from scale0.core import config_service, groups, listings, modes, network_listings
-from scale0.core.effects import Reload, Route, Send
+from scale0.core import config_service, groups, handover, listings, modes, network_listings
+from scale0.core.effects import Cut, Heal, Reload, Route, Send
 from scale0.core.state import State
 from scale0.errors import ProtocolError, SettingsError
 from scale0.protocol import documents
@@ -24,6 +24,7 @@ from scale0.protocol.messages import ConfigVersion, Error, ManagementRep, Manage
 from scale0.protocol.network import Document
 
 Arguments = dict[str, Any]
+CUT_S_MAX = 600.0  # a drill that is longer is an outage
 
 
 def receive(state: State, route: Route, dialect: Dialect, message: ManagementReq) -> None:
@@ -112,7 +113,13 @@ def forget_broker(state: State, arguments: Arguments) -> Any:
     if document.broker(named) is None:
         known = ", ".join(entry.identity for entry in document.brokers)
         raise ProtocolError(Code.MALFORMED, f"no broker {named!r} in the config; there are {known}")
-    left = msgspec.structs.replace(document, brokers=[e for e in document.brokers if e.identity != named])
+    alone = {"fallback_broker": ""}  # whose standby it was has none from now on
+    brokers = [
+        msgspec.structs.replace(entry, **alone) if entry.fallback_broker == named else entry
+        for entry in document.brokers
+        if entry.identity != named
+    ]
+    left = msgspec.structs.replace(document, brokers=brokers)
     author = str(arguments.get("author", ""))
     done = config_service.propose(
         state, left, base=state.config.packed_version, author=author, comment=f"{named} is forgotten"
@@ -126,15 +133,48 @@ def balance(state: State, arguments: Arguments) -> Any:
 
 
 def failback(state: State, arguments: Arguments) -> Any:
-    named = arguments.get("broker")
+    """Those whose home is back are sent to it again; a fallback broker that serves hands over to its primary."""
+    named, pair = arguments.get("broker"), state.pair
+    if pair is not None and named in (None, pair.name) and (not pair.is_primary or state.mode == "passive"):
+        return handover.hand_over(state)
     homes = {session.home for session in state.sessions.by_identity.values() if session.home}
     chosen = {str(named)} if named else homes
     for identity in chosen:
         if identity not in state.network.peers:
             raise ProtocolError(Code.MALFORMED, f"no broker {identity!r} in this network")
-    state.network.failing_back |= chosen
-    state.network.fail_back_at_s = state.now
+    groups.fail_back(state, chosen)
     return {"brokers": sorted(chosen)}
+
+
+def partition(state: State, arguments: Arguments) -> Any:
+    """A drill: no word passes between this broker and a peer, for so long. Its shell drops them; the rules go on."""
+    peer, for_s, lost = str(arguments.get("peer", "")), arguments.get("for_s"), arguments.get("lost", "both")
+    _check_peer(state, peer)
+    if not isinstance(for_s, int | float) or not 0 < for_s <= CUT_S_MAX:
+        raise ProtocolError(Code.MALFORMED, f"for_s: a drill lasts more than 0 and at most {CUT_S_MAX:g} seconds")
+    if lost not in ("both", "sent", "received"):
+        raise ProtocolError(Code.MALFORMED, "lost: what is to be lost is sent, received or both")
+    what = {"both": "nothing passes", "sent": "nothing goes", "received": "nothing is heard"}[lost]
+    link = f"between it and {peer}" if lost == "both" else f"to {peer}" if lost == "sent" else f"from {peer}"
+    by = f", by {arguments['author']}" if arguments.get("author") else ""
+    state.alarm("drill", f"a drill is on{by}: {what} {link} for {for_s:g} s; scale0 manage heal ends it")
+    state.effects.append(Cut(peer, float(for_s), lost != "received", lost != "sent"))
+    return {"peer": peer, "for_s": for_s, "lost": lost}
+
+
+def heal(state: State, arguments: Arguments) -> Any:
+    """The drill with this peer is over, or all of them."""
+    peer = str(arguments.get("peer", ""))
+    if peer:
+        _check_peer(state, peer)
+    state.effects.append(Heal(peer))
+    return {"peer": peer or None}
+
+
+def _check_peer(state: State, peer: str) -> None:
+    if peer not in state.network.peers:
+        known = ", ".join(state.network.peers) or "none"
+        raise ProtocolError(Code.MALFORMED, f"no peer {peer!r} of this broker; there are {known}")
 
 
 def show(state: State, arguments: Arguments) -> Any:
@@ -171,6 +211,10 @@ COMMANDS: dict[str, Callable[[State, Arguments], Any]] = {
     "forget_broker": forget_broker,
     "balance": balance,
     "failback": failback,
+    "handover": lambda state, arguments: handover.hand_over(state),
+    "takeover": lambda state, arguments: handover.take_over(state),
+    "partition": partition,
+    "heal": heal,
     "clear_error_client": clear_error_client,
     "clear_dead_letters": clear_dead_letters,
 }

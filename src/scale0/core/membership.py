@@ -12,7 +12,7 @@ import math
 
 import msgspec
 
-from scale0.core import afar, config_service, dialing, groups, modes, peers
+from scale0.core import afar, binary_star, config_service, dialing, groups, modes, peers
 from scale0.core.network import NEVER_TIER, Dialing, Peer
 from scale0.core.state import State
 from scale0.errors import ProtocolError, SettingsError
@@ -58,6 +58,10 @@ def follow_document(state: State, entry_before: BrokerEntry) -> None:
     own = state.config.entry
     listed = {entry.identity: entry for entry in document.brokers if entry.identity != state.settings.identity}
     wanted = {peer.identity for peer in own.peers} or set(listed)
+    if state.mode == "passive" and state.pair is not None:  # rule 31: it stays off the group's ports
+        wanted = {state.pair.partner}
+    elif state.pair is not None:
+        wanted.add(state.pair.partner)
     waits = network.is_joining and not own.identity
     for identity in list(network.peers):
         peer = network.peers[identity]
@@ -83,17 +87,31 @@ def follow_document(state: State, entry_before: BrokerEntry) -> None:
     _follow_own_entry(state, entry_before)
 
 
+def meet_all(state: State) -> None:
+    """We serve from now on: whoever is listed is a peer again, and is dialed at once."""
+    follow_document(state, state.config.entry)
+    for peer in state.network.peers.values():
+        if not peer.is_linked:
+            peer.dialing.at_s = peer.unlinked_s = -math.inf
+
+
+def part_from(state: State, peer: Peer, reason: str) -> None:
+    """The link ends, by our own will."""
+    if peer.is_linked and peer.session is not None:
+        state.post(peer.session.route, peer.session, Disconnect(reason=reason))
+        peers.unlink(state, peer, reason)
+    if peer.session is not None:
+        peers.abandon(state, peer, reason)
+    if peer.dialing.route is not None:
+        dialing.hang_up(state, peer.dialing, is_failure=False)
+    del state.network.peers[peer.identity]
+
+
 def dismiss(state: State, peer: Peer) -> None:
     """It is no longer in the network."""
     if peer.is_linked and peer.session is not None:
         config_service.snapshot(state, peer)  # so that it knows, and drains
-        state.post(peer.session.route, peer.session, Disconnect(reason="no longer listed in the network's config"))
-        peers.unlink(state, peer, "no longer listed")
-    if peer.session is not None:
-        peers.abandon(state, peer, "its origin left the network")
-    if peer.dialing.route is not None:
-        dialing.hang_up(state, peer.dialing, is_failure=False)
-    del state.network.peers[peer.identity]
+    part_from(state, peer, "no longer listed in the network's config")
 
 
 # --- joining, and the own entry -------------------------------------------------------------------------------------
@@ -111,7 +129,8 @@ def _let_join(state: State) -> None:
 
 
 def _next_join_s(state: State) -> float:
-    return min((peer.join_at_s for peer in state.network.linked() if peer.is_joining), default=math.inf)
+    times = [peer.join_at_s for peer in state.network.peers.values() if peer.is_joining and peer.is_linked]
+    return min(times) if times else math.inf
 
 
 def _enter(state: State, peer: Peer) -> None:
@@ -165,9 +184,11 @@ def _follow_own_entry(state: State, before: BrokerEntry) -> None:
             modes.drain(state)
         return
     state.network.is_joining = False
+    is_serving = before.identity != "" and state.mode == "active"
     if state.mode == "joining":
         modes.enter(state, "active")
         state.started_s = state.now
+    binary_star.follow_document(state, is_serving=is_serving)
     if before.identity and entry.state != before.state:
         if entry.state == "disabled":
             modes.disable(state)

@@ -1,6 +1,8 @@
 """What state a broker is in, and how it gets from one to another (rule 25).
 
 joining    until it has its config; TASK gets 503            active     serves
+holding    serves, and dispatches nothing for a moment: it hands over to its partner, or must hear it first
+passive    serves nobody: the other one of its pair does, or is waited for
 draining   finishes what it holds, takes nothing new, and moves workers and clients to other brokers
 disabling  forwards what is queued or answers it 503, moves everybody away, and waits `grace` for what is in flight
 disabled   silent to all but an authorised enable; kept over restarts. Peers go on hearing that it is disabled
@@ -11,8 +13,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from scale0.core import afar, connections, groups, routing
+from scale0.core import afar, binary_star, changes, connections, groups, handover, replica, replication, routing
 from scale0.core.effects import Persist, Stopped
+from scale0.core.star import Star
 from scale0.core.state import State
 from scale0.errors import ProtocolError
 from scale0.protocol.codes import Code
@@ -54,8 +57,17 @@ def next_step_s(state: State) -> float:
 def disable(state: State) -> dict[str, Any]:
     if state.mode in ("disabled", "disabling"):
         return {"state": state.mode}
+    is_copied = state.stream is not None
+    if is_copied:
+        handover.hold(state)
+        replication.take_all_back(state)
+    binary_star.withdraw(state)
     enter(state, "disabling")
     for entry in [entry for entry in state.ledger.entries.values() if entry.is_queued]:
+        if is_copied and changes.is_streamed(entry) and not entry.service.idempotent:
+            text = "outcome unknown: the broker was disabled, and its fallback may run the task yet"
+            routing.settle_error(state, entry, Code.WORKER_LOST, text)
+            continue
         # Rule 25: disabling first forwards or refuses what is queued.
         peer = afar.pick(state, entry)
         if peer is not None:
@@ -63,27 +75,31 @@ def disable(state: State) -> dict[str, Any]:
             afar.send(state, entry, peer)
             continue
         routing.settle_error(state, entry, Code.NOT_ACCEPTING, "the broker was disabled before the task was dispatched")
-    state.effects.append(Persist("disabled"))
+    state.effects.append(Persist("disabled", state.epoch))
     step(state)
     return {"state": state.mode}
 
 
 def enable(state: State) -> dict[str, Any]:
-    if state.mode == "active":
-        return {"state": "active"}
+    if state.mode in ("active", "holding", "passive"):
+        return {"state": state.mode}
     if not state.config.version.number or not state.config.entry.identity:
         if not state.network.seeds:
             text = "this broker is not listed in the network's config; list it, or start it with --join"
             raise ProtocolError(Code.NOT_ALLOWED, text)
         enter(state, "joining")
         state.network.is_joining = True
-        state.effects.append(Persist("active"))
+        state.effects.append(Persist("active", state.epoch))
         return {"state": "joining"}
+    if state.pair is not None:
+        state.effects.append(Persist("active", state.epoch))
+        binary_star.restart(state)
+        return {"state": state.mode}
     enter(state, "active")
     state.started_s = state.now  # everybody has to come back first: unknown services wait
     state.has_settled = False
     state.is_stopped = False
-    state.effects.append(Persist("active"))
+    state.effects.append(Persist("active", state.epoch))
     for session in list(state.sessions.by_identity.values()):
         if session.worker is not None:
             routing.feed(state, session.worker)
@@ -93,6 +109,13 @@ def enable(state: State) -> dict[str, Any]:
 def drain(state: State) -> dict[str, Any]:
     if state.mode in ("disabled", "disabling"):
         raise ProtocolError(Code.NOT_ACCEPTING, f"the broker is {state.mode}; enable it first")
+    if handover.can_hand_over(state):  # its partner goes on from here; then there is nothing left to finish
+        return handover.hand_over(state, then_stop=True)
+    if state.pair is not None and state.pair.star in (Star.DOUBTFUL, Star.YIELDING):
+        state.pair.is_stopping = True  # as soon as it knows who serves
+        return {"state": state.mode, "queued": state.ledger.queued, "in_flight": state.ledger.in_flight}
+    if state.mode == "passive":
+        replica.clear(state)
     if state.mode != "draining":
         enter(state, "draining")
     step(state)
@@ -101,6 +124,7 @@ def drain(state: State) -> dict[str, Any]:
 
 def say_goodbye(state: State) -> None:
     """The process ends: everybody is told, so that nobody has to wait for silence."""
+    handover.say_goodbye(state)
     for session in state.sessions.by_identity.values():
         if not session.dialect.is_req and not session.is_absent:
             farewell = MdpDisconnect() if session.dialect.majordomo else Disconnect(reason="the broker stops")

@@ -9,7 +9,6 @@ one another; the other one waits, and dials too only if nobody has come for a wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,7 +61,7 @@ class Peer:
     told: dict[str, PeerService] = field(default_factory=dict)
     told_s: float = 0.0
     looked_s: float = 0.0  # when it was last looked whether there is news for it
-    told_shape: tuple[str, bytes] = ("", b"")  # our state and config version
+    told_shape: tuple[object, ...] = ()  # our state, epoch, fallback's condition and config version
     is_told_all: bool = False
     assigned_workers: int = 0  # sent there, and not yet in the counts that it tells
     assigned_clients: int = 0
@@ -75,6 +74,11 @@ class Peer:
     table_due: dict[str, None] = field(default_factory=dict)  # our workers of which it has not heard the newest
     table_at_s: float = 0.0  # when the next of them are told
     table_seq: int = 0
+
+    @property
+    def is_linked_now(self) -> bool:
+        """Its link is up, and its connection stands."""
+        return self.is_linked and self.session is not None and not self.session.is_absent
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -111,10 +115,10 @@ class Network:
         self.balance_until_s = 0.0
         self.balance_at_s = 0.0
         self.fail_back_at_s = 0.0
-        self.failing_back: set[str] = set()
+        self.failing_back: dict[str, float] = {}  # broker → until when its people are looked for, by command
 
-    def linked(self) -> Iterator[Peer]:
-        return (peer for peer in self.peers.values() if peer.is_linked)
+    def linked(self) -> list[Peer]:
+        return [peer for peer in self.peers.values() if peer.is_linked]
 
     def dialings(self) -> list[Dialing]:
         return [*self.seeds.values(), *(peer.dialing for peer in self.peers.values())]

@@ -1,15 +1,19 @@
-"""What people and programs may see of the network: its brokers and their links, its config, and all its workers."""
+"""What people and programs may see of the network: its brokers and their links, its config, and all its workers.
+
+A standby is linked with its partner only (rule 31). So what its row says comes from the partner, to everybody else.
+"""
 
 from __future__ import annotations
 
 import msgspec
 
-from scale0.core import config_service, heartbeat_table
+from scale0.core import config_service, heartbeat_table, standby
 from scale0.core.groups import reach
 from scale0.core.listings import Row
 from scale0.core.network import Peer
+from scale0.core.star import Star
 from scale0.core.state import State
-from scale0.protocol.messages import ConfigVersion
+from scale0.protocol.messages import ConfigVersion, PeerStatus
 from scale0.protocol.network import BrokerEntry, ConfigRecord
 
 HISTORY_BYTES_MAX = 4 * 1024 * 1024  # of documents in one listing
@@ -25,7 +29,7 @@ def network(state: State) -> list[Row]:
     sequencer = config_service.sequencer(state)
     rows = []
     for entry in entries:
-        row = _own(state) if entry.identity == own else _peer(state, state.network.peers.get(entry.identity))
+        row = _own(state) if entry.identity == own else _other(state, entry.identity)
         rows.append(
             {
                 "identity": entry.identity,
@@ -42,15 +46,19 @@ def network(state: State) -> list[Row]:
 
 
 def _own(state: State) -> Row:
+    is_passive = state.mode == "passive"  # whoever is known here is the partner's
+    served = {name: len(s.workers) for name, s in sorted(state.services.by_name.items()) if s.workers}
     return {
         "state": state.mode,
+        "star": state.pair.star.value if state.pair is not None else None,
         "epoch": state.epoch,
+        "fallback": standby.condition(state) or None,
         "config_version": _version(state.config.packed_version),
         "is_behind": False,
-        "workers": state.sessions.workers,
-        "clients": state.sessions.clients,
-        "queued": state.ledger.queued,
-        "services": {name: len(s.workers) for name, s in sorted(state.services.by_name.items()) if s.workers},
+        "workers": 0 if is_passive else state.sessions.workers,
+        "clients": 0 if is_passive else state.sessions.clients,
+        "queued": 0 if is_passive else state.ledger.queued,
+        "services": {} if is_passive else served,
         "link": "self",
         "heard_us": None,
         "forwarded": 0,
@@ -58,9 +66,21 @@ def _own(state: State) -> Row:
     }
 
 
+def _other(state: State, identity: str) -> Row:
+    """Another broker, by its own word; a standby that is not linked with us, by its partner's."""
+    row = _peer(state, state.network.peers.get(identity))
+    told = standby.told_of(state, identity)
+    if not told or row["link"] == "up":
+        return row
+    if told == "lost":
+        return {**row, "state": "gone"}
+    return {**row, "state": "passive", "star": Star.PASSIVE.value, "link": "none", "heard_us": None}
+
+
 def _peer(state: State, peer: Peer | None) -> Row:
-    row: Row = {"epoch": None, "config_version": None, "is_behind": False, "workers": None, "clients": None}
-    row |= {"queued": None, "services": {}, "heard_us": None, "forwarded": 0, "received": 0}
+    row: Row = {"star": None, "epoch": None, "fallback": None, "config_version": None, "is_behind": False}
+    row |= {"workers": None, "clients": None, "queued": None, "services": {}}
+    row |= {"heard_us": None, "forwarded": 0, "received": 0}
     if peer is None:
         return {**row, "state": "unknown", "link": "down"}
     row |= {"forwarded": peer.forwarded, "received": peer.received}
@@ -75,7 +95,9 @@ def _peer(state: State, peer: Peer | None) -> Row:
         **row,
         "state": status.state,
         "link": link,
+        "star": _star(status),
         "epoch": status.epoch,
+        "fallback": status.fallback or None,
         "config_version": _version(status.config_version),
         "is_behind": status.config_version < state.config.packed_version,
         "workers": status.workers,
@@ -83,6 +105,11 @@ def _peer(state: State, peer: Peer | None) -> Row:
         "queued": sum(peer.queued.values()),
         "services": {name: word.workers for name, word in sorted(peer.offers.items()) if word.workers},
     }
+
+
+def _star(status: PeerStatus) -> str | None:
+    """What it says that it is: to its partner; to all others it says only how its standby is."""
+    return status.star or (Star.ACTIVE.value if status.fallback else None)
 
 
 def network_workers(state: State) -> list[Row]:

@@ -34,6 +34,7 @@ class OpenTask(msgspec.Struct, gc=False):
     next_part: int = 0
     is_cancelled: bool = False
     refusals: int = 0  # how many brokers did not take it
+    pair: str = ""  # the one pair of brokers that every transmission went to; empty: none, or others too
     refusal: str = ""  # what the last of them said, until it is sent again
 
 

@@ -56,6 +56,10 @@ class Outcomes:
     def forget_all(self, session: Session) -> None:
         self._drop(session, len(session.kept))
 
+    def clear(self) -> None:
+        """The sessions that kept them are gone."""
+        self.count = self.bytes = 0
+
     def _evict(self, session: Session) -> None:
         """Whoever brings the caps to overflow loses its oldest; an eighth at once, so that it costs little each."""
         while session.kept and (self.count > self.limits.outcomes or self.bytes > self.limits.outcomes_bytes):

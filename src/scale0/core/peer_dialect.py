@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scale0.core import afar, config_service, connections, dialing, forwarding, heartbeat_table, peers
+from scale0.core import (
+    afar,
+    binary_star,
+    config_service,
+    connections,
+    dialing,
+    forwarding,
+    heartbeat_table,
+    peers,
+    replica,
+    replication,
+)
 from scale0.core.effects import Route
 from scale0.core.sessions import Session
 from scale0.core.state import State
@@ -27,6 +38,8 @@ from scale0.protocol.messages import (
     PeerStatus,
     Snapshot,
     SnapshotReq,
+    Stream,
+    StreamAck,
     Table,
     TableReq,
     Task,
@@ -45,9 +58,23 @@ def _told(state: State, session: Session, message: ManagementRep | Error) -> Non
 
 def _leave(state: State, session: Session, message: Disconnect) -> None:
     peer = state.network.of(session)
+    binary_star.left(state, peer)
     if message.is_drained:
         afar.take_all_back(state, peer)
     peers.unlink(state, peer, message.reason or "it left")
+
+
+def _asked_for_state(state: State, session: Session, message: SnapshotReq) -> None:
+    peer = state.network.of(session)
+    if message.what == "state":
+        binary_star.copy_to(state, peer)
+    else:
+        config_service.snapshot(state, peer)
+
+
+def _acknowledged(state: State, session: Session, message: StreamAck) -> None:
+    if state.pair is not None and state.pair.partner == session.identity:
+        replication.acknowledged(state, message)
 
 
 SAYS: dict[type[Any], Callable[[State, Session, Any], None]] = {
@@ -59,7 +86,9 @@ SAYS: dict[type[Any], Callable[[State, Session, Any], None]] = {
     Error: _told,
     Disconnect: _leave,
     ConfigChange: lambda state, session, message: config_service.change(state, state.network.of(session), message),
-    SnapshotReq: lambda state, session, message: config_service.snapshot(state, state.network.of(session)),
+    SnapshotReq: _asked_for_state,
+    Stream: replica.take,
+    StreamAck: _acknowledged,
     Snapshot: lambda state, session, message: config_service.take_snapshot(state, state.network.of(session), message),
     Table: heartbeat_table.take,
     TableReq: heartbeat_table.tell_all,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from scale0.core import heartbeat_table
+from scale0.core import heartbeat_table, standby
 from scale0.core.network import Network, Peer
 from scale0.core.services import Service
 from scale0.core.state import State
@@ -31,7 +31,7 @@ def tick(state: State) -> None:
     is_news = _is_news(state)
     somebody_waits = False
     for peer in network.linked():
-        if state.now >= _due_s(state, peer):
+        if state.now >= peer.told_s + _beat_s(state):
             tell(state, peer)
         elif is_news and state.now >= peer.looked_s + _pace_s(state):
             tell(state, peer, is_news_only=True)
@@ -45,11 +45,16 @@ def tick(state: State) -> None:
 
 
 def next_s(state: State) -> float:
-    network = state.network
-    is_news = bool(network.peers) and _is_news(state)
-    times = [peer.looked_s + _pace_s(state) if is_news else _due_s(state, peer) for peer in network.linked()]
-    times += [peer.table_at_s for peer in network.linked() if peer.table_due or not peer.table_seq]
-    return min(times, default=math.inf)
+    """When `tick` has something to do at the latest."""
+    is_news = _is_news(state)
+    wait_s = _pace_s(state) if is_news else _beat_s(state)
+    next_s = math.inf
+    for peer in state.network.peers.values():
+        if peer.is_linked:
+            next_s = min(next_s, (peer.looked_s if is_news else peer.told_s) + wait_s)
+            if peer.table_due or not peer.table_seq:
+                next_s = min(next_s, peer.table_at_s)
+    return next_s
 
 
 def _pace_s(state: State) -> float:
@@ -57,12 +62,12 @@ def _pace_s(state: State) -> float:
     return NEWS_S + len(state.services.by_name) * NEWS_PER_SERVICE_S
 
 
-def tell(state: State, peer: Peer, *, is_news_only: bool = False) -> None:
+def tell(state: State, peer: Peer, *, is_news_only: bool = False, echo: int = 0) -> None:
     session = peer.session
     assert session is not None, "a linked peer has a session"
     peer.looked_s = state.now
     changed = _changed(state, peer)
-    shape = (state.mode, state.config.packed_version)
+    shape = (state.mode, state.epoch, standby.condition(state), state.config.packed_version)
     if is_news_only and not changed and peer.told_shape == shape:
         return
     message = PeerStatus(
@@ -71,11 +76,12 @@ def tell(state: State, peer: Peer, *, is_news_only: bool = False) -> None:
         epoch=state.epoch,
         config_version=state.config.packed_version,
         heartbeat_interval_ms=round(state.settings.default_heartbeat_interval_s * 1000),
-        workers=state.sessions.workers,
-        clients=state.sessions.clients,
+        workers=0 if state.mode == "passive" else state.sessions.workers,
+        clients=0 if state.mode == "passive" else state.sessions.clients,
         is_full=not peer.is_told_all,
         services=changed,
     )
+    standby.describe(state, peer, message, echo)
     peer.is_told_all = True
     peer.told_s = state.now
     peer.told_shape = shape
@@ -84,8 +90,9 @@ def tell(state: State, peer: Peer, *, is_news_only: bool = False) -> None:
     state.post(session.route, session, message)
 
 
-def _due_s(state: State, peer: Peer) -> float:
-    return peer.told_s + state.settings.default_heartbeat_interval_s * 0.9
+def _beat_s(state: State) -> float:
+    """So often each peer is told, whether there is news or not."""
+    return state.settings.default_heartbeat_interval_s * 0.9
 
 
 def _is_news(state: State) -> bool:
@@ -144,7 +151,7 @@ def _share(network: Network, peer: Peer, name: str, free: int) -> int:
     """Its share of what is free: those who wait share all of it, and one who does not wait gets what is left."""
     if not free:
         return 0
-    wants = [other for other in network.linked() if _queued(other, name)]
+    wants = [other for other in network.peers.values() if other.is_linked and _queued(other, name)]
     if not _queued(peer, name):
         return max(1, min(CREDIT_MAX, free // (len(wants) + 1)))
     return max(1, min(CREDIT_MAX, free // len(wants)))

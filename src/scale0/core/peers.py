@@ -14,6 +14,7 @@ import msgspec
 
 from scale0.core import (
     afar,
+    binary_star,
     config_service,
     connections,
     dialing,
@@ -85,6 +86,10 @@ def _why_refused(state: State, message: Connect, *, is_answer: bool) -> Error | 
     own = state.settings.identity
     if message.identity == own:
         return Error(code=Code.IDENTITY_IN_USE, text=f"{own} is this broker's own identity; choose another", fatal=True)
+    if state.mode == "passive" and state.pair is not None and message.identity != state.pair.partner:
+        # Rule 31: a fallback stays off the group's ports until it is active.
+        text = f"{own} is a standby and links with {state.pair.partner} only"
+        return Error(code=Code.NOT_ACCEPTING, text=text)
     has_config = state.config.version.number > 0
     if has_config and message.network not in ("", state.settings.network):
         text = f"this broker belongs to network {state.settings.network}, not to {message.network}"
@@ -144,6 +149,7 @@ def _link(state: State, peer: Peer, route: Route, message: Connect) -> bool:
         session.last_seen_s = state.now
         return False
     if session is not None and session.nonce != message.nonce:
+        binary_star.left(state, peer)
         lose(state, peer, "it was started anew")
         abandon(state, peer, "its origin was started anew")
         session = None
@@ -200,7 +206,9 @@ def status(state: State, session: Session, message: PeerStatus) -> None:
     peer.status = message
     if message.heartbeat_interval_ms:
         session.interval_s = message.heartbeat_interval_ms / 1000
-    afar.take_credit(state, peer, message)
+    binary_star.heard(state, peer, message)  # before anything is given out: it may say that another one serves
+    if state.pair is None or peer.identity != state.pair.partner:  # of a pair only one has work and workers
+        afar.take_credit(state, peer, message)
     config_service.heard(state, peer.identity, message.config_version)
 
 
@@ -222,7 +230,8 @@ def look_at_silent(state: State) -> None:
 
 def next_s(state: State) -> float:
     """When `look_at_silent` has something to do at the earliest."""
-    return min((_silent_at_s(state, peer) for peer in state.network.linked()), default=math.inf)
+    times = [_silent_at_s(state, peer) for peer in state.network.peers.values() if peer.is_linked]
+    return min(times) if times else math.inf
 
 
 def set_absent(state: State, peer: Peer) -> None:
@@ -244,6 +253,7 @@ def heard_again(state: State, session: Session) -> None:
 def unlink(state: State, peer: Peer, why: str) -> None:
     """The link is over. Its tasks that run here run on; ours that run there are lost."""
     peer.is_linked = False
+    binary_star.lost(state, peer)
     peer.status = None
     peer.unlinked_s = state.now
     state.counters["links_lost"] += 1

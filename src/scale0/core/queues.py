@@ -81,6 +81,10 @@ class Queue:
         self.count -= 1
         self.bytes -= entry.size
 
+    def turn(self, entry: Entry) -> None:
+        """Another broker has taken this one: the turn passes to the next client, as here."""
+        self._levels[entry.task.priority].move_to_end(entry.client)
+
     def remove(self, entry: Entry) -> None:
         """Take any entry out, wherever it stands: its deadline passed, or it was cancelled."""
         turns = self._levels[entry.task.priority]

@@ -6,7 +6,7 @@ the worker still holds (rule 9); a capacity of 0 is the first step of leaving (r
 
 from __future__ import annotations
 
-from scale0.core import admission, groups, liveness, routing, turns
+from scale0.core import admission, changes, groups, liveness, routing, turns
 from scale0.core.connections import reconcile
 from scale0.core.services import why_unfit
 from scale0.core.sessions import Session
@@ -108,3 +108,5 @@ def change_services(state: State, worker: Worker, offers: dict[str, ServiceOffer
         state.services.settle_terms(service)
         if not had_terms and service.queue.count:
             admission.judge_resent(state, service)
+    if state.stream is not None:
+        changes.announced(state, worker)

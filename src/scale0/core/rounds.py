@@ -2,8 +2,12 @@
 
 A round begins at the preferred broker, with CONNECT. If that one is of no use, every other known broker is asked with
 NEEDBROKER for one to use, each once; the answer becomes the preferred broker. A round in vain is followed by a pause.
+After a loss by silence the others are asked first.
 A start-up that has gone on for `connect_timeout_s` and is in vain fails; whoever has been up once, or has
 `retry_forever`, goes on for ever with exponential backoff and full jitter, so that a broker's return is no storm.
+
+Rule 31: the fallback broker of the preferred one holds the same state. So it is tried first after a loss, with CONNECT;
+if it says that it waits for the other's silence, the two are tried in turn for a while, before anybody else is asked.
 
 Where CHANGEBROKER pointed is tried first, even if the link broke before the move. `home` is the broker where this
 process was first up, and CONNECT names it at every other one, so that it can be sent back: after a loss or a drain it
@@ -16,7 +20,7 @@ import math
 from typing import Final
 
 from scale0.core.backoff import Backoff
-from scale0.core.endpoints import Endpoints
+from scale0.core.endpoints import Endpoints, fit_identity
 from scale0.core.heartbeat import Heartbeat
 from scale0.core.held_config import HeldConfig
 from scale0.core.link_settings import Effects, LinkSettings, LinkUser, Phase, Random
@@ -28,6 +32,8 @@ from scale0.protocol.messages import ChangeBroker, Connect, Error, Message, Need
 RESEND_S: Final = 1.0  # CONNECT is repeated: the first may have left on a connection that broke
 RETRY_S: Final = 0.1  # after a full pipe
 HOPS_MAX: Final = 4  # redirects without an interval of peace between them; more would be a loop
+PATIENCE: Final = 4  # times the wait that a standby asks for first; then others are asked too
+LOSS_PAUSE_INTERVALS: Final = 0.25  # at most, before the partner of a lost broker is tried
 ROUNDING_S: Final = 1e-6  # sums of the same times differ by less
 
 TRYING: Final = (Phase.CONNECTING, Phase.ASKING)
@@ -54,6 +60,11 @@ class Rounds:
         self._until_s = math.inf  # of this attempt, or of this pause
         self._resend_at_s = math.inf
         self._hops = 0
+        self.epochs: dict[str, int] = {}  # the highest that was seen of each pair of brokers
+        self._is_lost = False  # the preferred broker was lost just now: its partner comes first
+        self._is_silent = False  # it was lost by its silence: others come first
+        self._retry_at_s = math.inf  # when a standby wants to be asked again at the latest
+        self._patient_until_s: float | None = None  # how long only the pair is tried
         self._target: ChangeBroker | None = None  # while up: where to go when the user is ready
         self._sought_until_s = math.inf  # while up: how long the answer to NEEDBROKER is waited for
 
@@ -69,12 +80,15 @@ class Rounds:
         if isinstance(message, Connect | NeedBroker) and self.phase in TRYING:
             self._resend_at_s = now + RETRY_S
 
-    def lose(self, why: str, now: float, out: Effects) -> None:
+    def lose(self, why: str, now: float, out: Effects, *, is_gone: bool = True) -> None:
         """The broker is gone, or wants us no more: come back after a jittered pause, to the same one first."""
         out.append(Note(f"lost the broker at {self.endpoint}: {why}; reconnecting"))
         self._leave(now, out)
         self._why = why
-        self._pause(now)
+        self._is_lost = is_gone  # who was refused would be refused by its partner, too
+        self._retry_at_s = math.inf
+        has_partner = is_gone and bool(self.endpoints.partners_of(self.endpoints.preferred))
+        self._pause(now, LOSS_PAUSE_INTERVALS * self.heartbeat.interval_s if has_partner else math.inf)
 
     def trouble(self) -> str:
         """Why no broker is there, for the outcome of a task that none has seen."""
@@ -89,7 +103,22 @@ class Rounds:
 
     def _begin_round(self, now: float, out: Effects) -> None:
         self.endpoints.tried.clear()
-        self._open(self.endpoints.preferred, Phase.CONNECTING, now, out)
+        if now >= self._retry_at_s:
+            self._retry_at_s = math.inf
+        pair = self._pair()
+        is_lost, is_silent = self._is_lost, self._is_silent
+        self._is_lost = self._is_silent = False
+        if is_silent and len(pair) == 1 and len(self.endpoints.known) > 1:
+            # One that accepts connections and says nothing would be waited for: whoever else is there is asked first.
+            self.endpoints.tried[pair[0]] = "it was silent"
+            self._open(self.endpoints.known[1], Phase.ASKING, now, out)
+        else:
+            self._open(pair[-1] if is_lost else pair[0], Phase.CONNECTING, now, out)
+
+    def _pair(self) -> list[str]:
+        """The preferred broker, and its partner if it has one."""
+        preferred = self.endpoints.preferred
+        return [preferred, *self.endpoints.partners_of(preferred)]
 
     def _open(self, endpoint: str, phase: Phase, now: float, out: Effects) -> None:
         if self.phase is not Phase.OVER:
@@ -106,14 +135,16 @@ class Rounds:
         if is_first:
             self._why = ""
             self._until_s = now + self.settings.connect_timeout_s
+            if self._retry_at_s < math.inf:  # a standby wants to be asked again: the other is not waited for so long
+                self._until_s = min(self._until_s, max(self._retry_at_s, now + RETRY_S))
         if phase is Phase.CONNECTING:
             self._resend_at_s = now + RESEND_S
-            out.append(Transmit(self._connect_message()))
+            out.append(Transmit(self._connect_message(now)))
         else:
             self._resend_at_s = math.inf
             out.append(Transmit(self._need_broker_message()))
 
-    def _connect_message(self) -> Connect:
+    def _connect_message(self, now: float) -> Connect:
         settings, user = self.settings, self._user
         return Connect(
             identity=settings.identity,
@@ -122,7 +153,10 @@ class Rounds:
             config_type=settings.config_type,
             config_version=self.held.version,
             in_flight=user.link_in_flight(),
-            home="" if self.endpoints.identity_of(self.endpoint) == self.home else self.home,
+            covers_ms=user.link_covers_ms(now),
+            home="" if self.endpoints.identity_of(self.endpoint) == self.home else fit_identity(self.home),
+            process=settings.process,
+            epochs={pair: epoch for pair, epoch in self.epochs.items() if pair},
         )
 
     def _need_broker_message(self) -> NeedBroker:
@@ -150,6 +184,13 @@ class Rounds:
         """This broker is of no use in this round: ask the next one, or end the round."""
         self._leave(now, out)
         self.endpoints.tried[self.endpoint] = why
+        other = next((one for one in self._pair() if one not in self.endpoints.tried), None)
+        if other is not None:
+            self._open(other, Phase.CONNECTING, now, out)
+            return
+        if self._retry_at_s < math.inf and self._patient_until_s is not None and now < self._patient_until_s:
+            self._wait_for_standby(now)
+            return
         endpoint = self.endpoints.next_untried()
         waited_s = now - self._started_s
         left_s = self.settings.connect_timeout_s - waited_s
@@ -162,6 +203,19 @@ class Rounds:
             self._pause(now, at_most_s=left_s)
         else:
             self._end(Unreachable(dict(self.endpoints.tried), waited_s), now, out)
+
+    def _stand_by(self, retry_s: float, why: str, now: float, out: Effects) -> None:
+        """A standby does not serve yet, and says when to ask again; meanwhile the other one of the pair is tried."""
+        self._retry_at_s = now + retry_s
+        if self._patient_until_s is None:
+            self._patient_until_s = now + PATIENCE * retry_s
+        self._next(why, now, out)
+
+    def _wait_for_standby(self, now: float) -> None:
+        self.phase = Phase.PAUSED
+        self._is_lost = True  # the standby first
+        # It has named the latest time: it serves sooner if the other comes back without its state.
+        self._until_s = max(min(self._retry_at_s, now + self.heartbeat.interval_s), now + RETRY_S)
 
     def _go(self, target: ChangeBroker, now: float, out: Effects) -> None:
         """Redirected: the answer becomes the preferred broker."""
@@ -186,7 +240,7 @@ class Rounds:
         may_heal = message.code in (Code.CLOCK_OFF, Code.IDENTITY_IN_USE)
         left_s = self._started_s + self.settings.connect_timeout_s - now
         if may_heal and (self._has_been_up or self.settings.retry_forever):
-            self.lose(f"{message.code} {message.text}", now, out)
+            self.lose(f"{message.code} {message.text}", now, out, is_gone=False)
         elif message.code == Code.IDENTITY_IN_USE and left_s > ROUNDING_S:
             # A predecessor that was killed counts as alive for one more interval: its successor waits that long.
             self._pause(now, at_most_s=left_s)

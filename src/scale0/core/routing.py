@@ -7,7 +7,7 @@ Every accepted task gets exactly one outcome (spec, "the promise"), so each way 
 
 from __future__ import annotations
 
-from scale0.core import afar, forwarding, turns
+from scale0.core import afar, changes, delivery, doubt, forwarding, replication, turns
 from scale0.core.effects import Send
 from scale0.core.ledger import Entry
 from scale0.core.outcomes import DeadLetter
@@ -16,7 +16,7 @@ from scale0.core.state import State
 from scale0.core.workers import Worker, delist, enlist, release
 from scale0.protocol.codes import Code
 from scale0.protocol.dialects import CLIENT, PEER, WORKER
-from scale0.protocol.majordomo import MdpResult, MdpTask
+from scale0.protocol.majordomo import MdpTask
 from scale0.protocol.messages import Cancel, Error, Flag, Status, Task, TaskId, TaskReply
 
 DISPATCHING = ("active", "draining")  # I7: a disabled broker dispatches nothing; a draining one finishes what it holds
@@ -29,6 +29,8 @@ OK, FAILED, RETURNED = map(int, Status)  # looking a member up in its Enum costs
 def offer(state: State, entry: Entry) -> None:
     """Take in an accepted task: to the least recently used worker of its service, or into the queue."""
     state.ledger.accept(entry)
+    if state.stream is not None:
+        changes.accepted(state, entry)
     lru = entry.service.lru
     if lru:
         dispatch(state, entry, next(iter(lru)))
@@ -76,6 +78,7 @@ def dispatch(state: State, entry: Entry, worker: Worker) -> None:
     task = entry.task
     attempt = entry.attempt = entry.attempt + 1
     entry.worker = worker
+    entry.sent_s = now
     slots = worker.slots
     slots[entry.id] = attempt
     worker.dispatched += 1
@@ -85,9 +88,10 @@ def dispatch(state: State, entry: Entry, worker: Worker) -> None:
         else:
             for service in worker.services:
                 service.lru.move_to_end(worker)
+    worker.used = 0
     session = worker.session
     if session.dialect.majordomo:
-        state.effects.append(Send(session.route, session.dialect, MdpTask(token(entry.id, attempt), task.body)))
+        leave(state, entry, Send(session.route, session.dialect, MdpTask(token(entry.id, attempt), task.body)))
         return
     # Rule 13: deadlines travel as remaining time and are re-based on each receiver's clock.
     remaining_ms = int((entry.deadline_s - now) * 1000)
@@ -105,10 +109,17 @@ def dispatch(state: State, entry: Entry, worker: Worker) -> None:
         state.config.packed_version,
         task.options,
     )
-    if session.dialect is WORKER:
-        state.effects.append(Send(session.route, WORKER, message))
+    if session.dialect is not WORKER:
+        turns.end_turn(state, session)
+    leave(state, entry, Send(session.route, session.dialect, message))
+
+
+def leave(state: State, entry: Entry, send: Send) -> None:
+    """A TASK goes on its way; while a fallback follows, not before that knows of it, if it must not run twice."""
+    if state.stream is None:
+        state.effects.append(send)
     else:
-        turns.answer(state, session, message)
+        replication.send(state, entry, send)
 
 
 # --- answers ----------------------------------------------------------------------------------------------------
@@ -155,8 +166,10 @@ def pass_part(state: State, entry: Entry, message: TaskReply) -> None:
         state.counters["parts_out_of_order"] += 1
         return
     entry.parts += 1
+    if state.stream is not None:
+        changes.part_passed(state, entry)
     if entry.client.dialect.takes_parts:
-        deliver(state, entry.client, message, entry.service.name)
+        delivery.deliver(state, entry.client, message, entry.service.name)
         return
     # Rule 3: for a client that can take only one answer, partial replies are joined.
     entry.joined.extend(message.body)
@@ -182,10 +195,12 @@ def settle_reply(state: State, entry: Entry, message: TaskReply) -> None:
     client.settled_s = now
     if client.dialect.asks_again:
         state.outcomes.keep(client, entry.sequence, message, size)
+        if state.stream is not None:
+            changes.replied(state, entry, message)
     if client.dialect is CLIENT and not client.is_absent:  # nearly always
         state.effects.append(Send(client.route, CLIENT, message))
     else:
-        deliver(state, client, message, service.name)
+        delivery.deliver(state, client, message, service.name)
 
 
 def settle_error(state: State, entry: Entry, code: Code, text: str) -> None:
@@ -205,41 +220,10 @@ def settle_error(state: State, entry: Entry, code: Code, text: str) -> None:
     client.settled_s = state.now
     if client.dialect.asks_again:
         state.outcomes.keep(client, entry.sequence, error)
-    deliver(state, client, error, entry.service.name)
+        if state.stream is not None:
+            changes.failed(state, entry, error)
+    delivery.deliver(state, client, error, entry.service.name)
     state.services.forget_if_idle(entry.service)
-
-
-def deliver(state: State, client: Session, message: TaskReply | Error, service: str) -> None:
-    """Bring an outcome or a part to its client; what cannot be sent waits for it, within a cap."""
-    dialect = client.dialect
-    if dialect.majordomo:
-        _deliver_majordomo(state, client, message, service)
-    elif dialect.is_req:
-        turns.answer(state, client, message)
-    elif client.is_absent:
-        hold_back(state, client, message)
-    else:
-        state.effects.append(Send(client.route, dialect, message))
-
-
-def _deliver_majordomo(state: State, client: Session, message: TaskReply | Error, service: str) -> None:
-    # Rule 16: errors reach Majordomo clients as silence, counted.
-    if isinstance(message, Error) or message.status != OK:
-        state.counters["majordomo_errors_unsaid"] += 1
-        return
-    # RFC 7 and 18: a reply has at least one body frame.
-    state.post(client.route, client, MdpResult(service, message.body or (b"",), message.final))
-
-
-def hold_back(state: State, client: Session, message: TaskReply | Error) -> None:
-    """Keep a message for an absent client, in order. Over the cap all are dropped: it asks again for what it misses."""
-    size = sum(map(len, message.body)) if isinstance(message, TaskReply) else len(message.text)
-    client.undelivered.append(message)
-    client.undelivered_bytes += size
-    if client.undelivered_bytes > state.limits.undelivered_bytes_per_client:
-        state.counters["undelivered_dropped"] += len(client.undelivered)
-        client.undelivered.clear()
-        client.undelivered_bytes = 0
 
 
 # --- other ways out ---------------------------------------------------------------------------------------------
@@ -257,6 +241,9 @@ def take_back(state: State, entry: Entry) -> None:
 
 def lose_attempt(state: State, entry: Entry, why: str) -> None:
     """Its worker is lost. Rule 9: dispatched again if the service is idempotent, up to max_attempts, else 502."""
+    if state.stream is not None and replication.unhold(state, entry):
+        take_back(state, entry)  # it has not left yet
+        return
     service = entry.service
     may_repeat = service.idempotent and not (entry.parts and entry.client.dialect.takes_parts)
     entry.worker = None
@@ -279,7 +266,7 @@ def lose_attempt(state: State, entry: Entry, why: str) -> None:
 def _queue_again(state: State, entry: Entry) -> None:
     if entry.is_cancelled:
         settle_error(state, entry, Code.CANCELLED, "cancelled before it ran")
-    elif state.mode not in DISPATCHING:
+    elif state.mode in ("disabling", "disabled"):
         settle_error(state, entry, Code.NOT_ACCEPTING, "the broker is being disabled")
     elif entry.service.lru:
         dispatch(state, entry, next(iter(entry.service.lru)))
@@ -289,19 +276,25 @@ def _queue_again(state: State, entry: Entry) -> None:
         entry.is_queued = True
         entry.service.queue.put_first(entry)
         state.ledger.queued += 1
+        if state.stream is not None:
+            changes.queued_again(state, entry)
 
 
 def cancel(state: State, entry: Entry) -> None:
     """Rule 12: queued, 499 at once; dispatched, forwarded, and the first final settles it."""
-    if entry.is_queued:
+    if entry.is_queued or (state.stream is not None and replication.recall(state, entry)):
         settle_error(state, entry, Code.CANCELLED, "cancelled in the queue")
     elif not entry.is_cancelled:
         entry.is_cancelled = True
+        if state.stream is not None:
+            changes.cancelled(state, entry)
         _tell_cancel(state, entry)
 
 
 def abandon(state: State, entry: Entry, why: str) -> None:
     """Its client's session ends: what waits is not run, and of what runs nobody here will know the outcome."""
+    if state.stream is not None:
+        replication.recall(state, entry)
     strand(state, entry)
     settle_error(state, entry, Code.CANCELLED, why)
 
@@ -311,12 +304,14 @@ def expire(state: State, entry: Entry) -> None:
 
     Rule 6: a deadline never frees a slot. The client gets 504, the worker CANCEL, and the slot counts as stuck.
     """
+    if state.stream is not None:
+        replication.recall(state, entry)
     worker = entry.worker
     if worker is None:
         waited_s = state.now - entry.accepted_s
         known = len(entry.service.workers)
         text = f"no worker of {entry.service.name} was free within {waited_s:.3g} s ({known} known)"
-        if entry.attempt or entry.task.flags & RESENT:  # 408 would say that it never ran
+        if entry.attempt or entry.task.flags & RESENT or doubt.is_rivalled(state):  # 408 would say that it never ran
             settle_error(state, entry, Code.DEADLINE_IN_FLIGHT, f"{text}; it may have run before")
         else:
             settle_error(state, entry, Code.DEADLINE_IN_QUEUE, text)

@@ -65,6 +65,21 @@ class Services:
             service.timeout_s = settings.timeout_s(service.name)
             self.settle_terms(service)
 
+    def clear(self) -> None:
+        """Forget who offers and who waits; names stay known where the config has them."""
+        for service in self.by_name.values():
+            service.workers.clear()
+            service.lru.clear()
+            service.afar.clear()
+            service.afar_lru.clear()
+            service.terms.clear()
+            service.queue = Queue(self._settings.ageing_s)
+            service.is_announced = service.name in self._settings.service
+            service.has_terms = service.idempotent = service.own_idempotent = False
+            self.settle_terms(service)
+        for name in [name for name, service in self.by_name.items() if not service.is_announced]:
+            del self.by_name[name]
+
     def get(self, name: str) -> Service | None:
         return self.by_name.get(name)
 

@@ -21,7 +21,7 @@ from scale0.protocol.messages import NO_VERSION, Error, TaskReply
 if TYPE_CHECKING:
     from scale0.core.workers import Worker
 
-LIVENESS_RESOLUTION_S = 0.1
+LIVENESS_RESOLUTION_S = 0.02
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -49,6 +49,8 @@ class Session:
     config_type: str = "JSON"
     moved_s: float = -math.inf  # when it was last told to go elsewhere
     home: str = ""  # the broker that it was first sent to, if that is another one
+    process: str = ""  # host:number, as it told
+    is_copied: bool = False  # it came with a copy of the partner's state that could be trusted
     # worker
     worker: Worker | None = None
     services: list[str] = field(default_factory=list)  # as CONNECT named them
@@ -97,7 +99,8 @@ class Sessions:
             interval_s=interval_s,
         )
         self.by_identity[identity] = session
-        self.by_route[route] = session
+        if route:  # a copy of another broker's session cannot be reached yet
+            self.by_route[route] = session
         self._count(session, 1)
         return session
 
@@ -115,6 +118,11 @@ class Sessions:
         if self.by_route.get(session.route) is session:
             del self.by_route[session.route]
         self.unwatch(session)
+
+    def clear(self) -> None:
+        """Forget all participants; peers stay."""
+        for session in list(self.by_identity.values()):
+            self.close(session)
 
     def _count(self, session: Session, change: int) -> None:
         if session.role is Role.WORKER:

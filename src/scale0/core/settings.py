@@ -14,6 +14,9 @@ from scale0.protocol.network_addresses import publishes_at, reached_at
 __all__ = ["BrokerSettings", "Limits", "ManagementSettings", "ServiceSettings", "document_for", "settings_for"]
 
 
+TAKEOVER_INTERVALS = 3  # of silence, unless the document has another figure
+
+
 class ServiceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the config says of one service; `None` leaves it to the workers' READY (rule 15)."""
 
@@ -36,6 +39,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     services: list[str] | None = None  # the services it manages; None means all
     default_heartbeat_interval_s: float = 2.5  # the floor: longer may be agreed, shorter is raised to it
     liveness: int = 3  # silence for that many intervals means gone
+    takeover_timeout_s: float | None = None  # silence for so long, and a fallback may take over; None: three intervals
     max_clock_skew_s: float = 30.0
     grace_s: float = 5.0  # how long a disabling broker waits for what is in flight; how long outcomes outlive deadlines
     ageing_s: float = 5.0  # a waiting task gains one priority level each time this passes
@@ -50,6 +54,11 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     config_pub: str = ""  # where it publishes its config's version
     network: str = "scale0"
     join: str = "open"
+    process: str = ""  # host:number of the process that this broker is
+
+    @property
+    def takeover_s(self) -> float:
+        return self.takeover_timeout_s or TAKEOVER_INTERVALS * self.default_heartbeat_interval_s
 
     def timeout_s(self, service: str) -> float:
         known = self.service.get(service)
@@ -59,6 +68,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _SHARED = (
     "default_heartbeat_interval_s",
     "liveness",
+    "takeover_timeout_s",
     "max_clock_skew_s",
     "grace_s",
     "ageing_s",

@@ -6,6 +6,7 @@ none of them keeps any of its own. `now` is the time of the input that is being 
 
 from __future__ import annotations
 
+import math
 from collections import Counter, OrderedDict
 
 import msgspec
@@ -19,7 +20,10 @@ from scale0.core.outcomes import DeadLetters, Outcomes
 from scale0.core.services import Services
 from scale0.core.sessions import Session, Sessions
 from scale0.core.settings import BrokerSettings, Limits
+from scale0.core.star import Pair
+from scale0.core.stream import Outgoing
 from scale0.core.timers import Timetable
+from scale0.core.workers import Worker
 from scale0.protocol.codec import AnyMessage
 from scale0.protocol.messages import Error
 from scale0.protocol.network import ConfigRecord, Document
@@ -39,6 +43,7 @@ class State:
         mode: str,
         *,
         nonce: bytes = bytes(8),
+        was_serving: bool = False,
         records: list[ConfigRecord] | None = None,
         seeds: list[str] | None = None,
         document: Document | None = None,
@@ -53,7 +58,8 @@ class State:
         self.clocks = (0, 0)  # off, of measured
         self.clocks_counted_s = now - 1.0
         self.epoch = epoch
-        self.mode = mode  # joining, active, draining, disabling, disabled
+        self.was_serving = was_serving  # as the active one of its pair, when its last process ended
+        self.mode = mode  # joining, active, holding, draining, disabling, disabled, passive
         self.mode_since_s = now
         self.is_stopped = False  # draining is over
         self.has_settled = False  # unknown services no longer wait
@@ -67,6 +73,11 @@ class State:
         self.dead_letters = DeadLetters(self.limits)
         self.error_clients = ErrorClients(self.limits.error_clients)
         self.strangers: OrderedDict[Route, float] = OrderedDict()
+        self.pair: Pair | None = None  # if it has a fallback broker, or is one
+        self.stream: Outgoing | None = None  # while its fallback follows
+        self.elsewhere: Worker | None = None  # a copy's tasks that are with nobody who is known here
+        self.dispatches = 0  # that the copy has seen
+        self.doubt_at_s = math.inf  # without a tick before, the other one of the pair may serve by then
         self.turns: Timetable[str, Session] = Timetable(TURN_RESOLUTION_S)
         self.majordomo_beats: Timetable[str, Session] = Timetable(TURN_RESOLUTION_S)
         self.majordomo_made = 0

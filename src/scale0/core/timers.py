@@ -46,6 +46,9 @@ class Timetable(Generic[K, T]):
         if not held:
             del self._buckets[bucket]
 
+    def clear(self) -> None:
+        self._buckets.clear()
+
     def due(self, now: float) -> list[T]:
         """Take out everything whose time has come, oldest bucket first, in the order in which it was filed."""
         last = int(now * self._per_s)

@@ -78,7 +78,7 @@ class WorkerSession(HeldTasks):
         elif type(message) is Cancel:
             self._heartbeat.heard_at_s = now
             self._cancel(message.id, out)
-        elif type(message) is Error and message.code == Code.MOVED and self.is_ready and self._holds_anything:
+        elif type(message) is Error and self._may_finish_first(message):
             self._heartbeat.heard_at_s = now
             self._moved(message, now)
         else:
@@ -191,6 +191,7 @@ class WorkerSession(HeldTasks):
         self._say_ready(now, out)
 
     def link_down(self, now: float, out: Effects) -> None:
+        self._recall(now, out)
         self._stop()
         if self._is_leaving:
             self._finish(out)
@@ -218,6 +219,10 @@ class WorkerSession(HeldTasks):
         out.append(Ready(message.refused))
         out.extend(Note(f"the broker refused {name}: {why}") for name, why in message.refused.items())
         self._flush(now, out)
+
+    def _may_finish_first(self, message: Error) -> bool:
+        """301 for now or later: a fatal one means that this broker knows nothing of us any more."""
+        return message.code == Code.MOVED and not message.fatal and self.is_ready and self._holds_anything
 
     def _moved(self, message: Error, now: float) -> None:
         """Rule 29: 301 to READY, for all services are refused. Nothing is dispatched here any more; finish, then go."""
@@ -260,6 +265,7 @@ class WorkerSession(HeldTasks):
         elif self._redirect is not None:
             self.link.redirect(self._redirect, now, out)
         else:
+            self._recent.clear()  # READYOK came after the last of them
             self.link.move(now, out)
 
     def _leave_late(self, out: Effects) -> None:

@@ -35,6 +35,7 @@ class Worker:
     is_paused: bool = False  # returned a task, or its pipe was full: gets nothing until it is heard
     is_listed: bool = False  # stands in the LRU queue of each of its services
     dispatched: int = 0
+    used: int = 0  # its turn in the LRU order of the broker that this one took over from; 0: used since, or new
     tier: int = 0  # a peer as a worker: how far it is (`afar`)
 
     @property
@@ -74,7 +75,12 @@ def enlist(worker: Worker) -> None:
     if not worker.is_listed:
         worker.is_listed = True
         for service in worker.services:
-            service.lru[worker] = None
+            lru = service.lru
+            lru[worker] = None
+            if worker.used:  # it comes back after a takeover: before all that were used since, or after it
+                first = next(iter(lru))
+                if not first.used or first.used > worker.used:
+                    lru.move_to_end(worker, last=False)
 
 
 def delist(worker: Worker) -> None:

@@ -49,7 +49,13 @@ def _check_connect(message: Connect) -> None:
     _services(message.services)
     _version(message.config_version)
     _ids(message.in_flight)
+    _between("covers_ms", message.covers_ms, 0, limits.REMAINING_MS_MAX)
     _bytes("home", message.home.encode(), 0, limits.IDENTITY_BYTES_MAX)
+    _count("epochs", list(message.epochs), limits.EPOCHS_MAX)
+    for primary, epoch in message.epochs.items():
+        _identity(primary)
+        _between("epochs", epoch, 0, limits.EPOCH_MAX)
+    _bytes("process", message.process.encode(), 0, limits.IDENTITY_BYTES_MAX)
 
 
 def _check_ready(message: Ready) -> None:
@@ -79,6 +85,7 @@ def _check_readyok(message: ReadyOk) -> None:
 
 
 def _check_config(message: Config | ConfigAck) -> None:
+    _bytes("pair", message.pair.encode(), 0, limits.IDENTITY_BYTES_MAX)
     _version(message.config_version)
     _between("heartbeat_interval_ms", message.heartbeat_interval_ms, 0, _INTERVAL_MS_MAX)
     _between("epoch", message.epoch, 0, limits.EPOCH_MAX)
@@ -99,6 +106,8 @@ def _check_peerstatus(message: PeerStatus) -> None:
     _version(message.config_version)
     _between("epoch", message.epoch, 0, limits.EPOCH_MAX)
     _between("heartbeat_interval_ms", message.heartbeat_interval_ms, 0, _INTERVAL_MS_MAX)
+    for name in ("stream", "ask", "echo"):
+        _between(name, getattr(message, name), 0, limits.EPOCH_MAX)
     _count("services", message.services, limits.PEER_SERVICES_MAX)
     for service in message.services:
         check_service(service.name)

@@ -51,3 +51,5 @@ DEALER_DIALECTS = {dialect.header: dialect for dialect in (CLIENT, WORKER, PEER)
 REQ_DIALECTS = {dialect.header: dialect for dialect in (REQ_CLIENT, REQ_WORKER)}
 MDP1_DIALECTS = {dialect.header: dialect for dialect in (MDP1_CLIENT, MDP1_WORKER)}
 MDP2_DIALECTS = {dialect.header: dialect for dialect in (MDP2_CLIENT, MDP2_WORKER)}
+
+DIALECTS = [*DEALER_DIALECTS.values(), *REQ_DIALECTS.values(), *MDP1_DIALECTS.values(), *MDP2_DIALECTS.values()]

@@ -2,9 +2,7 @@
 
 Frequent messages (TASK, TASKREPLY, PING, PONG) travel as packed fields, all others as a msgpack map of their
 parameters; `native.py` does both. Times on the wire are UTC in µs, durations are in ms or µs as their names say, and a
-deadline travels as the time that remains, for no two clocks agree.
-
-Majordomo's own messages stand in `majordomo.py`.
+deadline travels as the time that remains, for no two clocks agree. Majordomo's own messages are in `majordomo.py`.
 """
 
 from __future__ import annotations
@@ -79,6 +77,7 @@ class Status(IntEnum):
 class Flag(IntEnum):
     RESENT = 1  # the client has sent this id before and heard no outcome
     PARTLY_ANSWERED = 2  # with RESENT: parts of its reply have reached the client, so it is not repeatable
+    SAME_PAIR = 4  # with RESENT: it was sent to the receiver's pair of brokers only
 
 
 # --- frequent, packed ---------------------------------------------------------------------------------------------
@@ -143,6 +142,13 @@ class Pong(msgspec.Struct, gc=False):
     epoch: int = 0
 
 
+class Stream(msgspec.Struct, gc=False):
+    """Changes of an active broker's state, for its fallback: a msgpack list, cut into frames where it is long."""
+
+    seq: int
+    changes: Body
+
+
 # --- rare, a map of parameters ------------------------------------------------------------------------------------
 
 
@@ -159,10 +165,13 @@ class Connect(Rare):
     config_type: str = "JSON"
     config_version: bytes = NO_VERSION
     in_flight: list[bytes] = []
+    covers_ms: int = 0  # worker: what it was sent within this time, and does not list, never reached it
     home: str = ""  # client, worker: the broker that it was first sent to, if it is another one than this
+    process: str = ""  # worker: the process that it is, as host:number
     broker: dict[str, Any] = {}  # peer: its entry in the network's document, as it would like it to be
     network: str = ""  # peer: the network that it belongs to; empty: it has no config yet
     is_joining: bool = False  # peer: it asks to be entered into the document
+    epochs: dict[str, int] = {}  # client, worker: the highest epoch that it has seen of each pair of brokers
 
 
 class Config(Rare):
@@ -170,6 +179,7 @@ class Config(Rare):
     config_version: bytes
     config: bytes
     epoch: int = 0
+    pair: str = ""  # the primary of the pair whose epoch this is; empty: the broker has no fallback
     heartbeat_interval_ms: int = 0
     liveness: int = 0
 
@@ -179,6 +189,7 @@ class ConfigAck(Rare):
 
     config_version: bytes
     epoch: int = 0
+    pair: str = ""
     heartbeat_interval_ms: int = 0
     liveness: int = 0
     identity: str = ""
@@ -288,6 +299,12 @@ class PeerStatus(Rare):
     clients: int = 0
     is_full: bool = False
     services: list[PeerService] = []
+    fallback: str = ""  # of an active broker with a fallback: how that is, in sync, behind or lost
+    # between the two brokers of a pair
+    star: str = ""  # what the sender is: primary, backup, active, passive or doubtful
+    stream: int = 0  # the last STREAM that left for the receiver; 0: none leaves
+    ask: int = 0  # answer this at once, with the same number as `echo`
+    echo: int = 0
 
 
 class TableReq(Rare):
@@ -303,7 +320,7 @@ class Table(Rare):
 
 
 class SnapshotReq(Rare):
-    """Asks for a state: `config`, the document with its history."""
+    """Asks for a state: `config`, the document with its history; `state`, everything, as STREAM."""
 
     what: str
 
@@ -314,11 +331,6 @@ class Snapshot(Rare):
     what: str
     seq: int
     state: bytes
-
-
-class Stream(Rare):
-    seq: int
-    changes: list[bytes]
 
 
 class StreamAck(Rare):
@@ -362,38 +374,3 @@ Message = (
     | StreamAck
     | ConfigChange
 )
-
-COMMANDS: dict[Command, type[Rare]] = {
-    Command.CONNECT: Connect,
-    Command.CONFIG: Config,
-    Command.CONFIGACK: ConfigAck,
-    Command.READY: Ready,
-    Command.READYOK: ReadyOk,
-    Command.CANCEL: Cancel,
-    Command.NEEDBROKER: NeedBroker,
-    Command.CHANGEBROKER: ChangeBroker,
-    Command.FORCENEGOTIATE: ForceNegotiate,
-    Command.DISCONNECT: Disconnect,
-    Command.MANAGEMENTREQ: ManagementReq,
-    Command.MANAGEMENTREP: ManagementRep,
-    Command.ERROR: Error,
-    Command.PEERSTATUS: PeerStatus,
-    Command.TABLE: Table,
-    Command.TABLEREQ: TableReq,
-    Command.SNAPSHOT: Snapshot,
-    Command.SNAPSHOTREQ: SnapshotReq,
-    Command.STREAM: Stream,
-    Command.STREAMACK: StreamAck,
-    Command.CONFIGCHANGE: ConfigChange,
-}
-"""The commands that travel as a map; TASK, TASKREPLY, PING and PONG are packed."""
-
-ALIASES: dict[str, str] = {
-    "hbeatinterval": "heartbeat_interval",
-    "configversion": "config_version",
-    "work_request_indentifier": "id",
-    "prefered_broker": "preferred_broker",
-    "heartbeat_interval": "heartbeat_interval_ms",
-    "time": "time_us",
-}
-"""Older and shorter parameter names, accepted wherever parameters are read."""

@@ -16,15 +16,15 @@ import msgspec
 from scale0.errors import ProtocolError
 from scale0.protocol import bounds, limits
 from scale0.protocol.codes import Code
+from scale0.protocol.commands import ALIASES, COMMANDS
 from scale0.protocol.messages import (
-    ALIASES,
-    COMMANDS,
     Body,
     Command,
     Message,
     Ping,
     Pong,
     Rare,
+    Stream,
     Task,
     TaskReply,
 )
@@ -40,6 +40,7 @@ _TASKREPLY = struct.Struct(">BBBBIqqq16s")
 _PING = struct.Struct(">qIBqQ16s")
 # time, echo, epoch, config
 _PONG = struct.Struct(">qqQ16s")
+_STREAM = struct.Struct(">Q")  # seq
 
 # The same with the prefix ahead: one call packs a whole header, where joining pieces would copy it twice.
 _TASK_HEADER = struct.Struct(">6sB" + _TASK.format[1:])
@@ -80,6 +81,7 @@ _TASK_COMMAND = int(Command.TASK)
 _TASKREPLY_COMMAND = int(Command.TASKREPLY)
 _PING_BYTE = _COMMAND_BYTES[Command.PING]
 _PONG_BYTE = _COMMAND_BYTES[Command.PONG]
+_STREAM_BYTE = _COMMAND_BYTES[Command.STREAM]
 
 
 def encode_task(header: bytes, task: Task) -> list[bytes]:
@@ -252,6 +254,15 @@ def decode_pong(header: bytes, frames: Sequence[bytes]) -> Pong:
     return Pong(time_us, echo_us, version, epoch)
 
 
+def encode_stream(header: bytes, stream: Stream) -> list[bytes]:
+    return [header + _STREAM_BYTE + _STREAM.pack(stream.seq), *stream.changes]
+
+
+def decode_stream(header: bytes, frames: Sequence[bytes]) -> Stream:
+    _expect(header, frames[:1], _STREAM, "STREAM")
+    return Stream(_STREAM.unpack_from(header, PREFIX_BYTES)[0], tuple(frames[1:]))
+
+
 def _expect(header: bytes, frames: Sequence[bytes], layout: struct.Struct, name: str) -> None:
     if len(header) != PREFIX_BYTES + layout.size or len(frames) != 1:
         raise ProtocolError(Code.MALFORMED, f"{name}: one frame of {PREFIX_BYTES + layout.size} bytes is expected")
@@ -272,7 +283,6 @@ _LONG = {
     Command.PEERSTATUS,
     Command.TABLE,
     Command.SNAPSHOT,
-    Command.STREAM,
 }
 
 
@@ -287,8 +297,9 @@ def decode_rare(header: bytes, frames: Sequence[bytes]) -> Rare:
         raise ProtocolError(Code.MALFORMED, f"{command.name}: one frame of at most {most:,} bytes is expected")
     try:
         parameters = msgspec.msgpack.decode(header[PREFIX_BYTES:], type=dict[str, Any])
-        renamed = {_current_name(name): value for name, value in parameters.items()}
-        message = msgspec.convert(renamed, COMMANDS[command])
+        if not parameters.keys().isdisjoint(ALIASES):
+            parameters = {_current_name(name): value for name, value in parameters.items()}
+        message = msgspec.convert(parameters, COMMANDS[command])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise ProtocolError(Code.MALFORMED, f"{command.name}: {error}") from None
     bounds.check(message)
@@ -307,6 +318,7 @@ ENCODERS: dict[type[Any], Callable[[bytes, Any], list[bytes]]] = {
     TaskReply: encode_taskreply,
     Ping: encode_ping,
     Pong: encode_pong,
+    Stream: encode_stream,
     **dict.fromkeys(COMMANDS.values(), encode_rare),
 }
 DECODERS: dict[int, Callable[[bytes, Sequence[bytes]], Any]] = {
@@ -314,5 +326,6 @@ DECODERS: dict[int, Callable[[bytes, Sequence[bytes]], Any]] = {
     Command.TASKREPLY: decode_taskreply,
     Command.PING: decode_ping,
     Command.PONG: decode_pong,
+    Command.STREAM: decode_stream,
     **dict.fromkeys(COMMANDS, decode_rare),
 }

@@ -82,7 +82,7 @@ class BrokerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     joined: bool = False  # it entered itself: it keeps its address here up to date, and stays until it is forgotten
     peers: list[PeerEntry] = []  # brokers that it links with; empty: every other one
     fallback_groups: list[str] = []  # in order; empty: those of its group
-    fallback_broker: str = ""
+    fallback_broker: str = ""  # the standby that takes over when this one is gone; it serves nobody before
 
 
 class GroupEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
@@ -100,7 +100,7 @@ class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     join: Literal["open", "listed"] = "open"  # whether a broker that is not listed may join by itself
     default_heartbeat_interval_s: float = msgspec.field(default=2.5, name="default_heartbeat_interval")
     liveness: int = 3
-    takeover_timeout_s: float = msgspec.field(default=7.5, name="takeover_timeout")
+    takeover_timeout_s: float | None = msgspec.field(default=None, name="takeover_timeout")  # None: three intervals
     max_clock_skew_s: float = msgspec.field(default=30.0, name="max_clock_skew")
     grace_s: float = msgspec.field(default=5.0, name="grace")
     ageing_s: float = msgspec.field(default=5.0, name="ageing")
@@ -115,6 +115,13 @@ class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
     def broker(self, identity: str) -> BrokerEntry | None:
         return next((entry for entry in self.brokers if entry.identity == identity), None)
+
+    def pair_of(self, identity: str) -> tuple[str, str] | None:
+        """The primary and the fallback broker of the pair that this broker belongs to; None if it has no partner."""
+        for entry in self.brokers:
+            if entry.fallback_broker and identity in (entry.identity, entry.fallback_broker):
+                return entry.identity, entry.fallback_broker
+        return None
 
     def over(self, current: Document) -> Document:
         """What comes of applying this document: brokers stay as they are if it lists none, and who joined stays."""
@@ -142,6 +149,7 @@ class GroupBroker(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     endpoints: list[str] = []
     config_pub: str = ""
     public_key: str = ""
+    partner: str = ""  # the other one of its pair, which holds its state and stands in for it
 
 
 class GroupConfig(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -91,6 +91,10 @@ def _names(document: Document, place: Place) -> Iterator[Problem]:
                 yield problem(there, "listed twice; keep one of the entries")
     if not document.network:
         yield problem(place.field("network"), "must not be empty")
+    takeover_s, interval_s = document.takeover_timeout_s, document.default_heartbeat_interval_s
+    if takeover_s is not None and takeover_s < interval_s:
+        text = f"{takeover_s:g} s is less than a heartbeat interval, {interval_s:g} s: pauses would look like losses"
+        yield problem(place.field("takeover_timeout"), text)
 
 
 def _marked(names: Iterable[str]) -> Iterator[tuple[str, bool]]:
@@ -127,11 +131,29 @@ def _brokers(document: Document, place: Place) -> Iterator[Problem]:
         there = place.field("brokers").item(index, entry.identity)
         yield from _one_broker(entry, there)
         others = identities.keys() - {entry.identity}
-        named = [entry.fallback_broker] if entry.fallback_broker else []
-        yield from _known(named, others, there.field("fallback_broker"), "another listed broker")
+        yield from _pair(document, entry, others, there.field("fallback_broker"))
         yield from _known(
             [peer.identity for peer in entry.peers], others, there.field("peers"), "another listed broker"
         )
+
+
+def _pair(document: Document, entry: BrokerEntry, others: Collection[str], place: Place) -> Iterator[Problem]:
+    """A fallback broker stands in for one broker, in the same group and for the same services, and has none itself."""
+    name = entry.fallback_broker
+    if not name:
+        return
+    yield from _known([name], others, place, "another listed broker")
+    fallback = document.broker(name)
+    if fallback is None or fallback is entry:
+        return
+    if fallback.fallback_broker:
+        yield problem(place, f"{shown(name)} has a fallback broker itself; pairs do not form chains")
+    if any(other.fallback_broker == name and other is not entry for other in document.brokers):
+        yield problem(place, f"{shown(name)} is the fallback of another broker too; each has its own")
+    if fallback.group != entry.group:
+        yield problem(place, f"{shown(name)} is in group {shown(fallback.group)}; a pair is in one group")
+    if fallback.services != entry.services:
+        yield problem(place, f"{shown(name)} manages other services; a pair manages the same")
 
 
 def _known(named: Sequence[str], allowed: Collection[str], place: Place, what: str) -> Iterator[Problem]:

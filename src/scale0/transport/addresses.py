@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -19,8 +20,10 @@ from scale0.protocol.limits import IDENTITY_BYTES_MAX
 
 DEFAULT_ADDRESS: Final = "tcp://127.0.0.1:5555"
 ADDRESS_VARIABLE: Final = "SCALE0_BROKER"
+REFUSAL_S: Final = 0.02  # a refusal comes at once, or is not waited for
 
 _ADDRESS: Final = re.compile(r"tcp://[^\s/]+:\d{1,5}|ipc://\S+")
+_PARTS: Final = re.compile(r"tcp://(?P<host>[^\s/]+):(?P<port>\d{1,5})")
 _EVERY_HOST: Final = ("tcp://0.0.0.0:", "tcp://[::]:")
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -47,7 +50,27 @@ def told_address(bound: str, advertised: Sequence[str] = ()) -> str:
     return f"{hosts[0]}:{bound.rpartition(':')[2]}" if hosts else ""
 
 
+def this_process() -> str:
+    """Where this process is found: its machine's name and its number there, as `host:number`."""
+    number = str(os.getpid())
+    return f"{_UNFIT.sub('-', socket.gethostname())[: IDENTITY_BYTES_MAX - len(number) - 1]}:{number}"
+
+
 def default_identity(endpoint: str, host: str) -> str:
     """The name of a broker that was given none: its machine's, and its port's number or its file's name."""
     place = _UNFIT.sub("-", re.split("[:/]", endpoint)[-1])[-IDENTITY_BYTES_MAX // 2 :]
     return f"{_UNFIT.sub('-', host)[: IDENTITY_BYTES_MAX - len(place) - 1]}-{place}"
+
+
+def is_refused(endpoint: str) -> bool:
+    """Whether the machine there says that nobody listens on that port. One that says nothing has not said so."""
+    found = _PARTS.fullmatch(endpoint)
+    if found is None:
+        return False
+    try:
+        with socket.create_connection((found["host"].strip("[]"), int(found["port"])), REFUSAL_S):
+            return False
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False

@@ -16,8 +16,9 @@ import msgspec
 
 from scale0.core.config import content_hash
 from scale0.errors import SettingsError
+from scale0.protocol import documents
 from scale0.protocol.messages import ConfigVersion
-from scale0.protocol.network import ConfigRecord
+from scale0.protocol.network import ConfigRecord, Document
 from scale0.transport.atomic_file import replace_file
 
 FILE_NAME: Final = "config.json"
@@ -52,13 +53,18 @@ class ConfigFile:
         self.path = directory / FILE_NAME if directory is not None else None
         self.records = self._read()
 
+    def check(self) -> None:
+        """Raise `SettingsError` if no broker can start from the last record: another release may have written it."""
+        if self.records:
+            documents.decode(self.records[-1].document, "JSON", Document, f"{self.path}: cannot be used; {CURE}")
+
     def keep(self, records: list[ConfigRecord]) -> None:
         """Write `records`; they are on disk when this returns. Raises `OSError`, and then the old ones stay there."""
         self.records = records
         if self.path is None:
             return
-        content = _BEGIN + _BETWEEN.join(msgspec.json.encode(_line(record)) for record in records) + _END
-        assert _records(content) == records, "what is written can be read again"
+        content = encode(records)
+        assert decode(content) == records, "what is written can be read again"
         replace_file(self.path, content)
 
     def _read(self) -> list[ConfigRecord]:
@@ -67,10 +73,20 @@ class ConfigFile:
         try:
             if self.path.stat().st_size > FILE_BYTES_MAX:
                 raise ValueError(f"it has over {FILE_BYTES_MAX:,} bytes")
-            return _records(self.path.read_bytes())
+            return decode(self.path.read_bytes())
         except (OSError, ValueError, RecursionError) as error:
             # Without it this broker could serve an older config, or join as a stranger: not ours to guess.
             raise SettingsError(f"{self.path}: cannot be read: {error}; {CURE}") from None
+
+
+def encode(records: list[ConfigRecord]) -> bytes:
+    """The file's content: a line a record."""
+    return _BEGIN + _BETWEEN.join(msgspec.json.encode(_line(record)) for record in records) + _END
+
+
+def decode(content: bytes) -> list[ConfigRecord]:
+    """The records in the file's content. Raises `ValueError`, or `RecursionError`, for anything but a whole file."""
+    return [_record(line) for line in msgspec.json.decode(content, type=_File).records]
 
 
 def _line(record: ConfigRecord) -> _Line:
@@ -85,10 +101,6 @@ def _line(record: ConfigRecord) -> _Line:
     )
 
 
-def _records(content: bytes) -> list[ConfigRecord]:
-    return [_record(line) for line in msgspec.json.decode(content, type=_File).records]
-
-
 def _record(line: _Line) -> ConfigRecord:
     found = _VERSION.fullmatch(line.version)
     if found is None:
@@ -100,6 +112,7 @@ def _record(line: _Line) -> ConfigRecord:
     document = bytes(line.document)
     if content_hash(document) != version.hash:
         raise ValueError(f"the document of version {version} was changed: its hash is another one")
+    msgspec.json.decode(document)  # until now nobody has looked into it
     return ConfigRecord(
         version=version.pack(),
         document=document,

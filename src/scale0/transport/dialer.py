@@ -18,6 +18,7 @@ import zmq
 from structlog.typing import FilteringBoundLogger
 
 from scale0.core.effects import DIALED, Dial, Effect, HangUp, Route
+from scale0.transport.addresses import is_refused
 from scale0.transport.clock import SYSTEM_CLOCK, Clock
 from scale0.transport.monitor import Events
 from scale0.transport.sockets import LINGER_MS, Port, open_dialer
@@ -45,7 +46,11 @@ class Watching(Protocol):
 
 
 class Dialer:
-    """Carries out `Dial` and `HangUp`. `on_broken` gets the route of each link that broke; the link is still there."""
+    """Carries out `Dial` and `HangUp`.
+
+    `on_broken` gets the route of each link that broke; the link is still there. `on_refused` gets that of each link to
+    a port where nobody listens.
+    """
 
     def __init__(
         self,
@@ -53,12 +58,13 @@ class Dialer:
         loop: Watching,
         *,
         on_broken: Callable[[Route, float], list[Effect]],
+        on_refused: Callable[[Route, float], list[Effect]] = lambda route, now: [],
         log: FilteringBoundLogger,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._context = context
         self._loop = loop
-        self._on_broken = on_broken
+        self._on_broken, self._on_refused = on_broken, on_refused
         self._log = log
         self._monotonic = clock.monotonic
         self._port: Port | None = None
@@ -113,6 +119,7 @@ class Dialer:
         assert self._events is not None, "it is watched"
         routes = {endpoint: route for route, endpoint in self._links.items()}
         broken: dict[Route, None] = {}  # a failed handshake is disconnected, too, and told once
+        refused: dict[Route, None] = {}
         for event, where in self._events.read():
             self._log.debug("link", what=zmq.Event(event).name, endpoint=where)
             route = routes.get(where)
@@ -124,12 +131,15 @@ class Dialer:
                 self._log.info("a link is up", endpoint=where)
             elif event == _RETRIED:
                 self._remind("nobody answers there yet; trying again and again", where)
+                if is_refused(where):
+                    refused[route] = None
             else:
                 self._up.discard(where)
                 self._remind(_BREAKS[event], where)
                 broken[route] = None
         now = self._monotonic()
-        return [effect for route in broken for effect in self._on_broken(route, now)]
+        effects = [effect for route in refused for effect in self._on_refused(route, now)]
+        return effects + [effect for route in broken for effect in self._on_broken(route, now)]
 
     def _remind(self, what: str, endpoint: str) -> None:
         now = self._monotonic()

@@ -26,6 +26,7 @@ class Core(Protocol):
 
     def heard_version(self, identity: str, version: bytes, now: float) -> list[Effect]: ...
     def link_broken(self, route: Route, now: float) -> list[Effect]: ...
+    def link_refused(self, route: Route, now: float) -> list[Effect]: ...
 
 
 class Errands:
@@ -52,7 +53,9 @@ class Errands:
         self._listener: Listener | None = None
         self._log = log
         self._monotonic = clock.monotonic
-        self._dialer = Dialer(context, loop, on_broken=core.link_broken, log=log, clock=clock)
+        self._dialer = Dialer(
+            context, loop, on_broken=core.link_broken, on_refused=core.link_refused, log=log, clock=clock
+        )
         self._run: dict[type[Effect], Callable[[Any], None]] = {
             Alarm: self._alarm,
             Persist: self._keep_state,
@@ -79,8 +82,10 @@ class Errands:
         self._log.error(effect.text, alarm=effect.name)
 
     def _keep_state(self, effect: Persist) -> None:
+        if effect.is_serving:
+            self._log.info("serves, as the active one of its pair", epoch=effect.epoch)
         try:
-            self._state_file.keep(effect.state)
+            self._state_file.keep(effect.state, effect.epoch, effect.is_serving)
         except OSError as error:
             text = f"the state could not be kept: {error}; it will not outlive a restart"
             self._log.error(text, alarm="state_not_kept", state=effect.state)
@@ -107,7 +112,10 @@ class Errands:
     def _hear(self) -> list[Effect]:
         assert self._listener is not None, "it is watched"
         effects: list[Effect] = []
+        sieve = self._loop.sieve
         for message in self._listener.hear():
+            if sieve is not None and not sieve.hears(message.identity):
+                continue
             effects += self._core.heard_version(message.identity, message.config_version, self._monotonic())
         if self._listener.has_more:
             self._loop.call(self._hear)

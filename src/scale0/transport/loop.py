@@ -47,7 +47,16 @@ class Core(Protocol):
     def malformed(self, route: Route, dialect: Dialect | None, error: ProtocolError, now: float) -> list[Effect]: ...
     def send_failed(self, send: Send, reason: str, now: float) -> list[Effect]: ...
     def tick(self, now: float, wall_s: float) -> list[Effect]: ...
+    def flush(self, now: float) -> list[Effect]: ...
     def next_deadline(self) -> float: ...
+
+
+class Sieve(Protocol):
+    """What drops messages during a drill (`partition.py`). Without a drill there is none, and nothing is asked."""
+
+    def receive(self, route: Route, dialect: Dialect, message: AnyMessage, now: float) -> list[Effect]: ...
+    def sift(self, effects: list[Effect]) -> list[Effect]: ...
+    def hears(self, identity: str) -> bool: ...
 
 
 class Counters(msgspec.Struct):
@@ -84,6 +93,7 @@ class Loop:
         self.core = core
         self.counters = Counters()
         self.is_stopped = False
+        self.sieve: Sieve | None = None
         self._ports: dict[Any, Port] = {}
         self._senders: list[Callable[..., Any]] = [_no_socket] * 256  # by a route's first byte
         self._on_effect, self._on_tick, self._on_bug = on_effect, on_tick, on_bug
@@ -181,7 +191,8 @@ class Loop:
 
     def _drain(self, port: Port) -> None:
         """At most `BATCH_MAX` messages of `port`, each to its last frame."""
-        receive, mark, core_receive, monotonic = port.receive, port.mark, self.core.receive, self._monotonic
+        receive, mark, monotonic = port.receive, port.mark, self._monotonic
+        core_receive = self.core.receive if self.sieve is None else self.sieve.receive
         count = 0
         # What the messages ask for is sent in bursts: one burst wakes ZeroMQ's I/O thread once, not for each task.
         batch: list[Effect] = []
@@ -219,13 +230,17 @@ class Loop:
             pass  # drained
         finally:
             self.counters.received += count
+            now = monotonic()
+            batch += self.core.flush(now)
             if batch:
-                self._carry_out(batch, monotonic())
+                self._carry_out(batch, now)
 
     def _carry_out(self, effects: list[Effect], now: float) -> None:
         """Send what the core asks for, in order; what comes of failed sends follows."""
         senders = self._senders
         sent = 0
+        if self.sieve is not None:
+            effects = self.sieve.sift(effects)
         while effects:
             follow_ups: list[Effect] = []
             for effect in effects:
@@ -267,7 +282,7 @@ class Loop:
         self.counters.ticks += 1
         self._unread.forget_read()
         try:
-            effects = self.core.tick(now, self._wall())
+            effects = [*self.core.tick(now, self._wall()), *self.core.flush(now)]
         except Exception:
             effects = self._bug("a tick")
         self._carry_out(effects, now)
@@ -282,7 +297,7 @@ class Loop:
     def _heed(self, act: Callable[[], list[Effect]]) -> None:
         """Something rare came: a call, or what a watched descriptor brings."""
         try:
-            effects = act()
+            effects = [*act(), *self.core.flush(self._monotonic())]
         except Exception:
             effects = self._bug("a call")
         self._carry_out(effects, self._monotonic())

@@ -55,7 +55,7 @@ class SavedConfigFile:
             return SavedConfig()
         try:
             with self._path.open("rb") as file:
-                return _decode(file.read(FILE_BYTES_MAX + 1))
+                return decode(file.read(FILE_BYTES_MAX + 1))
         except FileNotFoundError:
             return SavedConfig()
         except (OSError, ValueError, msgspec.MsgspecError, RecursionError) as error:
@@ -98,14 +98,15 @@ class SavedConfigFile:
     def _write(self, saved: SavedConfig) -> None:
         assert self._path is not None, "without a path nothing is kept"
         try:
-            replace_file(self._path, _encode(saved))
+            replace_file(self._path, encode(saved))
         except (OSError, ValueError) as error:
             if not self._has_failed:  # the next one will most likely fail too, and is no news
                 self._has_failed = True
                 self._note(f"{self._path}: the config cannot be saved there: {error}")
 
 
-def _encode(saved: SavedConfig) -> bytes:
+def encode(saved: SavedConfig) -> bytes:
+    """The file's content. Raises `UnicodeDecodeError` for a config that is no text."""
     content = _Content(
         schema=SCHEMA,
         config_version=saved.config_version.hex(),
@@ -116,7 +117,7 @@ def _encode(saved: SavedConfig) -> bytes:
     return msgspec.json.format(msgspec.json.encode(content)) + b"\n"
 
 
-def _decode(data: bytes) -> SavedConfig:
+def decode(data: bytes) -> SavedConfig:
     """Raises `ValueError` or what msgspec raises for anything but a whole file."""
     if len(data) > FILE_BYTES_MAX:
         raise ValueError(f"it has over {FILE_BYTES_MAX:,} bytes")

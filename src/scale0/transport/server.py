@@ -20,7 +20,7 @@ from structlog.typing import FilteringBoundLogger
 
 from scale0.core.broker import Broker
 from scale0.core.config_service import Later
-from scale0.core.effects import Answered, Effect, Reload, Stopped
+from scale0.core.effects import Answered, Cut, Effect, Heal, Reload, Stopped
 from scale0.core.settings import BrokerSettings
 from scale0.errors import PortTaken, ProtocolError, SettingsError
 from scale0.protocol import documents
@@ -28,13 +28,14 @@ from scale0.protocol.codes import Code
 from scale0.protocol.limits import NONCE_BYTES
 from scale0.protocol.messages import Error
 from scale0.protocol.network import ConfigRecord, Document
-from scale0.transport.addresses import default_identity, told_address
+from scale0.transport.addresses import default_identity, this_process, told_address
 from scale0.transport.announcements import Publisher
 from scale0.transport.clock import SYSTEM_CLOCK, Clock
 from scale0.transport.config_file import ConfigFile
 from scale0.transport.errands import Errands
 from scale0.transport.loop import Loop
 from scale0.transport.monitor import Monitor
+from scale0.transport.partition import Partition
 from scale0.transport.sockets import LINGER_MS, Port, make_context, open_port
 from scale0.transport.state_file import StateFile
 
@@ -72,6 +73,7 @@ class Server:
         self._linger_ms = LINGER_MS
         self._waiting: dict[int, Future[Any]] = {}  # for the sequencer's word; the core limits and ends the wait
         self._state_file, self._config_file = StateFile(state_dir), ConfigFile(state_dir)
+        self._config_file.check()
         self._context = make_context()
         self._ports: list[Port] = []
         self._publisher: Publisher | None = None
@@ -103,6 +105,7 @@ class Server:
             log=self._log,
             clock=clock,
         )
+        self._partition = Partition(self.broker, self.loop, self._log, clock)
         self.monitors = [Monitor(self._context, port, self._log) for port in self._ports]
 
     # --- the serving thread ---------------------------------------------------------------------------------------
@@ -183,6 +186,10 @@ class Server:
                 self.stop()
         elif isinstance(effect, Answered):
             self._pass_on(effect)
+        elif isinstance(effect, Cut):
+            self._partition.cut(effect)
+        elif isinstance(effect, Heal):
+            self._partition.heal(effect)
         else:
             self._errands.run(effect)
 
@@ -198,6 +205,7 @@ class Server:
             asked.set_result(message.result)
 
     def _look_around(self, now: float) -> None:
+        self._partition.look(now)
         for monitor in self.monitors:
             monitor.drain()
         if now >= self._stop_by_s:
@@ -259,7 +267,8 @@ class Server:
         config_pub = settings.config_pub
         if self._publisher is not None and (not config_pub or _is_free(config_pub)):
             config_pub = told_address(self._publisher.endpoint, advertise)
-        return msgspec.structs.replace(settings, identity=identity, advertise=advertise, config_pub=config_pub)
+        told_of = {"advertise": advertise, "config_pub": config_pub, "process": this_process()}
+        return msgspec.structs.replace(settings, identity=identity, **told_of)
 
     def _make_broker(
         self, settings: BrokerSettings, seeds: list[str], document: Document | None, clock: Clock
@@ -270,6 +279,7 @@ class Server:
             wall_s=clock.wall(),
             epoch=self._state_file.kept.epoch,
             state=self._state_file.kept.state,
+            was_serving=self._state_file.kept.is_serving,
             nonce=os.urandom(NONCE_BYTES),
             records=self._config_file.records,
             seeds=seeds,

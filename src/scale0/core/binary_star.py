@@ -1,0 +1,395 @@
+"""A pair of brokers: a primary, its fallback, and which of the two serves now (rule 31).
+
+`star` has the table of what follows from what; here the table is fed and obeyed. The two tell one another what they are
+by PEERSTATUS. The one that is not active is in mode `passive`: it serves nobody, links with its partner only, follows
+the partner's state stream (`replica`), and takes over when the partner has been silent for takeover_timeout *and* a
+client or worker asks. One that must not dispatch for a while, because it gives way or is in doubt, is in mode
+`holding`: it takes tasks in, and lets them wait.
+
+What two brokers cannot decide: if the link between them is cut and each is reached by somebody, both serve, in
+different epochs. No participant obeys a lower epoch than it has seen, and when the two meet the lower one steps down,
+loudly. Until then a task that waited when the link broke may run on both sides.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scale0.core import doubt, handover, membership, modes, peer_status, replica, replication, routing, standby
+from scale0.core.effects import Persist, Stopped
+from scale0.core.network import Peer
+from scale0.core.star import Event, Pair, Star, Verdict, decide, event_of, next_epoch
+from scale0.core.state import State
+from scale0.protocol.codes import Code
+from scale0.protocol.messages import PeerStatus
+
+_ASKED_BY_ALL = (Star.DOUBTFUL, Star.YIELDING)  # they have sessions, which wait
+
+# --- beginning and end --------------------------------------------------------------------------------------------
+
+
+def follow_document(state: State, *, is_serving: bool) -> None:
+    """The document says whether we are of a pair. `is_serving`: we have served already, alone."""
+    found = state.config.document.pair_of(state.settings.identity)
+    known = state.pair
+    if found is None:
+        if known is not None:
+            _dissolve(state)
+        return
+    primary, fallback = found
+    is_primary = primary == state.settings.identity
+    partner = fallback if is_primary else primary
+    if known is not None and (known.name, known.partner) == (primary, partner):
+        return
+    star = Star.ACTIVE if is_serving and is_primary else _start(state, is_primary)
+    state.pair = Pair(name=primary, partner=partner, is_primary=is_primary, star=star, heard_s=state.now)
+    state.config.pair = primary
+    if star is Star.ACTIVE:
+        _open_epoch(state)
+    elif is_serving:
+        _turn_away(state, f"this broker is the fallback of {primary} from now on")
+    if star is not Star.ACTIVE and state.mode in ("active", "holding"):
+        modes.enter(state, "passive")
+        _leave_others(state)
+    doubt.look_again(state)
+
+
+def _start(state: State, is_primary: bool) -> Star:
+    """Who is primary by the config, or served last, may serve again without having seen the other."""
+    return Star.PRIMARY if is_primary or state.was_serving else Star.BACKUP
+
+
+def _dissolve(state: State) -> None:
+    """We are of no pair any more: a passive one has nothing to follow, and is a broker like any other."""
+    replication.end(state)
+    was = state.mode
+    partner = state.network.peers.get(state.pair.partner) if state.pair is not None else None
+    state.pair = None
+    state.config.pair = ""
+    state.doubt_at_s = math.inf
+    if was == "holding":  # it serves, and has nobody to give way to, nor to ask
+        modes.enter(state, "active")
+        go_on(state)
+    elif was == "passive":
+        if partner is not None:  # the two meet anew, as strangers: each tells all that it offers
+            membership.part_from(state, partner, "this broker is no standby any more")
+        replica.clear(state)
+        modes.enter(state, "active")
+        state.started_s = state.now
+        state.has_settled = False
+        membership.meet_all(state)
+
+
+def restart(state: State) -> None:
+    """It was disabled and is enabled again: as if it had just started."""
+    pair = state.pair
+    assert pair is not None, "only one of a pair waits"
+    pair.star = _start(state, pair.is_primary)
+    pair.heard_s = state.now
+    if state.sessions.by_identity:  # disabling was not over
+        _turn_away(state, "this broker was disabled, and starts anew")
+    modes.enter(state, "passive")
+    _leave_others(state)
+    doubt.look_again(state)
+    standby.tell(state)
+
+
+def withdraw(state: State) -> None:
+    """It is being disabled: it is neither active nor follows, and the other takes over only when told."""
+    pair = state.pair
+    if pair is not None:
+        replication.end(state)
+        if state.mode == "passive":
+            replica.clear(state)
+        state.was_serving = False
+        pair.star = _start(state, pair.is_primary)
+        pair.is_whole = pair.is_stopping = False
+        pair.hand_over_by_s = None
+        state.doubt_at_s = math.inf
+
+
+# --- what the other says ------------------------------------------------------------------------------------------
+
+
+def heard(state: State, peer: Peer, message: PeerStatus) -> None:
+    """PEERSTATUS from a peer, which may be the partner."""
+    pair = state.pair
+    if pair is None or peer.identity != pair.partner:
+        return
+    pair.other = Star(message.star) if message.star in _STARS else None
+    pair.epoch_seen = max(pair.epoch_seen, message.epoch if pair.other is not None else 0)
+    if state.mode in ("disabled", "disabling", "joining", "draining"):
+        return
+    if message.ask:
+        peer_status.tell(state, peer, echo=message.ask)
+    if pair.other is None:  # it is disabled, or does not know of the pair yet
+        replication.end(state)
+        return
+    if pair.other in (Star.PRIMARY, Star.BACKUP):  # another process than the one that followed
+        replication.end(state)
+    is_ahead = (message.epoch, not pair.is_primary) > (state.epoch, pair.is_primary)
+    event = event_of(pair.other, is_ahead=is_ahead)
+    is_fresh = message.echo == pair.challenge
+    if pair.star is Star.DOUBTFUL and not is_fresh and event is not Event.PEER_ACTIVE_AHEAD:
+        return  # it may have been said before we stood still
+    _obey(state, event)
+    if pair.star is Star.ACTIVE and pair.epoch_seen > state.epoch:
+        _open_epoch(state)  # the other has served in a higher one: participants would not obey ours
+    if pair.star is Star.PASSIVE and pair.other is Star.ACTIVE:
+        # What is streamed comes before what is said after it: a higher number than ours means that something is lost.
+        if pair.is_whole and message.stream == pair.seq:
+            pair.synced_s = state.now
+        else:
+            replica.fetch(state, peer)
+
+
+def asked(state: State) -> bool:
+    """A client or worker asks us. True: we serve."""
+    pair = state.pair
+    if pair is not None and state.mode == "passive":
+        is_alone = pair.star is Star.PRIMARY and _has_disabled_partner(state)
+        if is_alone or silence_s(state) >= state.settings.takeover_s:
+            _obey(state, Event.ASKED)
+    return state.mode != "passive"
+
+
+def _has_disabled_partner(state: State) -> bool:
+    """It lives and says that it serves nobody: who may serve need not wait for its silence."""
+    peer = state.network.peers.get(state.pair.partner) if state.pair is not None else None
+    return peer is not None and peer.is_linked and peer.status is not None and peer.status.state == "disabled"
+
+
+def silence_s(state: State) -> float:
+    """How long the other has said nothing."""
+    pair = state.pair
+    assert pair is not None, "only one of a pair waits for another"
+    peer = state.network.peers.get(pair.partner)
+    heard_s = peer.session.last_seen_s if peer is not None and peer.session is not None else -math.inf
+    return state.now - max(heard_s, pair.heard_s)
+
+
+def left(state: State, peer: Peer) -> None:
+    """The partner's process has ended, or another one has taken its place: its copy is void."""
+    pair = state.pair
+    if pair is not None and peer.identity == pair.partner:
+        pair.other = None
+        replication.end(state)
+        if pair.star is Star.YIELDING:  # it will not serve in our place
+            _obey(state, Event.ASKED)
+
+
+def lost(state: State, peer: Peer) -> None:
+    """The link with the partner is over, and it may live."""
+    pair = state.pair
+    if pair is not None and peer.identity == pair.partner:
+        pair.other = None
+        replication.lose(state)
+
+
+# --- verdicts -----------------------------------------------------------------------------------------------------
+
+
+def _obey(state: State, event: Event) -> None:
+    pair = state.pair
+    assert pair is not None, "only one of a pair obeys"
+    verdict = decide(pair.star, event)
+    if verdict is Verdict.STAY:
+        return
+    state.counters[f"star_{pair.star.name}_{event.name}_{verdict.name}"] += 1
+    if verdict is Verdict.PRIMARY_SERVES and not pair.is_primary:
+        return
+    if verdict in (Verdict.SERVE, Verdict.PRIMARY_SERVES):
+        _serve(state, event)
+    elif verdict is Verdict.RESUME and pair.epoch_seen > state.epoch:
+        _serve(state, event)  # it does not serve now, and has served after us
+    elif verdict is Verdict.RESUME:
+        _resume(state)
+    elif verdict is Verdict.FOLLOW:
+        _follow(state)
+    else:
+        _step_down(state)
+
+
+def _serve(state: State, event: Event) -> None:
+    pair = state.pair
+    assert pair is not None, "only one of a pair serves for both"
+    was, pair.star = pair.star, Star.ACTIVE
+    # A copy that is older than this is not trusted: by then the other may have dispatched what waits in it.
+    age_s = state.now - pair.synced_s
+    is_trusted = was is not Star.PASSIVE or (
+        pair.is_whole and age_s < replication.STALE_TAKEOVERS * state.settings.takeover_s
+    )
+    # One that waited goes on from where it stood; if the other may have served meanwhile, what waits may have run.
+    has_rival = pair.epoch_seen > state.epoch or (event is Event.ASKED and pair.was_followed)
+    if has_rival and was in (Star.DOUBTFUL, Star.YIELDING):
+        replica.distrust(state)
+    has_served = state.was_serving
+    _open_epoch(state)
+    if event is Event.ASKED and (was is not Star.PRIMARY or has_served):
+        text = (
+            f"{pair.partner} has been silent for {silence_s(state):.1f} s: this broker serves, in epoch {state.epoch}"
+        )
+        state.alarm("took_over", f"{text}; look at {pair.partner}")
+    modes.enter(state, "active")
+    if was in (Star.DOUBTFUL, Star.YIELDING):
+        go_on(state)
+    else:
+        state.started_s = state.now
+        state.has_settled = False
+        replica.wake(state, is_trusted=is_trusted)
+    pair.is_whole = False
+    _stop_if_wanted(state)
+    membership.meet_all(state)
+    doubt.look_again(state)
+    standby.tell(state)
+
+
+def obey_operator(state: State) -> None:
+    """An operator's word: serve."""
+    _serve(state, Event.ASKED)
+
+
+def _resume(state: State) -> None:
+    """Nobody has served meanwhile."""
+    pair = state.pair
+    assert pair is not None, "only one of a pair doubts"
+    pair.star = Star.ACTIVE
+    modes.enter(state, "active")
+    go_on(state)
+    _stop_if_wanted(state)
+    doubt.look_again(state)
+    standby.tell(state)
+
+
+def _stop_if_wanted(state: State) -> None:
+    """It wanted to go, and nobody has taken its place."""
+    pair = state.pair
+    if pair is not None and pair.is_stopping:
+        pair.is_stopping = False
+        modes.enter(state, "draining")
+
+
+def go_on(state: State) -> None:
+    """Dispatching goes on: what was acknowledged meanwhile leaves, and workers get what waits."""
+    replication.release_held(state)
+    for session in list(state.sessions.by_identity.values()):
+        if session.worker is not None:
+            routing.feed(state, session.worker)
+
+
+def _follow(state: State) -> None:
+    """The other serves: whatever we know, it knows better."""
+    pair = state.pair
+    assert pair is not None, "only one of a pair follows"
+    if state.sessions.by_identity:
+        _turn_away(state, f"{pair.partner} serves")
+    replica.clear(state)
+    pair.star = Star.PASSIVE
+    pair.hand_over_by_s = None
+    pair.is_whole = False
+    pair.fetched_s = -math.inf
+    keep(state, is_serving=False)
+    if pair.is_stopping:
+        pair.is_stopping = False
+        modes.enter(state, "draining")
+        state.is_stopped = True
+        state.effects.append(Stopped())
+        return
+    if state.mode != "passive":
+        modes.enter(state, "passive")
+    _leave_others(state)
+    peer = state.network.peers.get(pair.partner)
+    if peer is not None and peer.session is not None and peer.is_linked:
+        replica.fetch(state, peer)
+    standby.tell(state)
+
+
+def _step_down(state: State) -> None:
+    pair = state.pair
+    assert pair is not None, "only one of a pair steps down"
+    text = f"{pair.partner} serves in epoch {pair.epoch_seen}, this broker in {state.epoch}: this broker steps down"
+    state.alarm("stepped_down", f"{text}; tasks that only it knew of are asked again, or answered 502")
+    state.stream = None  # what it has not sent it will not send
+    _turn_away(state, f"{pair.partner} serves, in a higher epoch")
+    _follow(state)
+
+
+def _turn_away(state: State, why: str) -> None:
+    """301 to everybody, with the partner's address; who forwarded something here hears that it is lost."""
+    pair = state.pair
+    assert pair is not None, "only one of a pair knows where to send them"
+    target = standby.target(state, why)
+    detail = {"identity": target.identity, "endpoints": target.endpoints, "public_key": target.public_key}
+    for session in list(state.sessions.by_identity.values()):
+        is_mute = session.is_absent or (session.dialect.is_req and session.turn is None)
+        if session.dialect.is_native and not is_mute:
+            text = f"{why}; go to {target.identity}"
+            state.refuse(session, Code.MOVED, text, detail=detail, fatal=True)
+    for entry in [entry for entry in state.ledger.entries.values() if entry.is_forwarded]:
+        routing.settle_error(state, entry, Code.WORKER_LOST, f"outcome unknown: {why}")
+    replica.clear(state)
+
+
+def _leave_others(state: State) -> None:
+    """A passive broker is linked with its partner only."""
+    pair = state.pair
+    assert pair is not None, "only one of a pair leaves the others"
+    for peer in list(state.network.peers.values()):
+        if peer.identity != pair.partner:
+            membership.part_from(state, peer, "this broker is a standby now")
+
+
+# --- doubt --------------------------------------------------------------------------------------------------------
+
+
+def copy_to(state: State, peer: Peer) -> None:
+    """The partner asks for a copy: it has one from now on, if we serve."""
+    pair = state.pair
+    if pair is not None and peer.identity == pair.partner and pair.star is Star.ACTIVE:
+        replication.begin(state)
+
+
+def tick(state: State) -> None:
+    pair = state.pair
+    if pair is None:
+        return
+    doubt.look_again(state)
+    if state.now >= doubt.word_due_s(state):
+        standby.tell(state)
+    replication.tick(state)
+    handover.tick(state)
+    # Everybody who is here asks.
+    is_awaited = pair.star in _ASKED_BY_ALL and (state.sessions.by_identity or pair.is_stopping)
+    if is_awaited and silence_s(state) >= state.settings.takeover_s:
+        _obey(state, Event.ASKED)
+
+
+def next_s(state: State) -> float:
+    """When `tick` has something to do at the latest."""
+    pair = state.pair
+    if pair is None:
+        return math.inf
+    times = [doubt.word_due_s(state), replication.next_s(state)]
+    if pair.hand_over_by_s is not None:
+        times.append(pair.hand_over_by_s if state.ledger.in_flight else state.now)
+    if pair.star in _ASKED_BY_ALL and silence_s(state) < state.settings.takeover_s:
+        times.append(state.now + state.settings.takeover_s - silence_s(state))
+    return min(times)
+
+
+def _open_epoch(state: State) -> None:
+    """The epoch is persisted before anything is done in it: effects are carried out in order."""
+    pair = state.pair
+    assert pair is not None, "only one of a pair has epochs"
+    state.epoch = next_epoch(max(state.epoch, pair.epoch_seen), is_primary=pair.is_primary)
+    pair.epoch_seen = state.epoch
+    state.config.broker_epoch = state.epoch
+    keep(state, is_serving=True)
+
+
+def keep(state: State, *, is_serving: bool) -> None:
+    state.was_serving = is_serving
+    state.effects.append(Persist("active", state.epoch, is_serving))
+
+
+_STARS = {star.value for star in Star}

@@ -1,0 +1,95 @@
+"""What the two brokers of a pair say of themselves: to one another, to other brokers, and to who asks the wrong one."""
+
+from __future__ import annotations
+
+import math
+
+from scale0.core import binary_star, doubt, groups, peer_status
+from scale0.core.effects import Route, Send
+from scale0.core.network import Peer
+from scale0.core.star import Star
+from scale0.core.state import State
+from scale0.protocol.codes import Code
+from scale0.protocol.dialects import Dialect
+from scale0.protocol.messages import ChangeBroker, Connect, Error, NeedBroker, PeerStatus
+from scale0.protocol.network import BrokerEntry
+
+RETRY_S = 0.1  # the least that a participant is asked to wait before it comes again
+
+
+def tell(state: State) -> None:
+    """The partner hears at once what we are."""
+    pair = state.pair
+    peer = state.network.peers.get(pair.partner) if pair is not None else None
+    if peer is not None and peer.is_linked and peer.session is not None:
+        peer_status.tell(state, peer)
+
+
+def describe(state: State, peer: Peer, message: PeerStatus, echo: int) -> None:
+    """What PEERSTATUS says of the pair: to the partner what we are, to the others how the fallback is."""
+    pair = state.pair
+    if pair is None:
+        return
+    if peer.identity != pair.partner:
+        message.fallback = condition(state)
+        return
+    is_there = state.mode in ("active", "holding", "passive")
+    message.star = pair.star.value if is_there else ""
+    message.stream = state.stream.seq if state.stream is not None and not state.stream.is_lost else 0
+    message.ask = pair.challenge if pair.star is Star.DOUBTFUL else 0
+    message.echo = echo
+    pair.told_s = state.now
+    doubt.look_again(state)
+
+
+def condition(state: State) -> str:
+    """How the partner of an active broker is: in sync, behind, or lost."""
+    pair = state.pair
+    if pair is None or pair.star is not Star.ACTIVE:
+        return ""
+    if state.stream is None or state.stream.is_lost:
+        return "lost" if pair.other is None else "behind"
+    return "in sync"
+
+
+def told_of(state: State, identity: str) -> str:
+    """How one of another pair is, by the word of its partner, if that serves and is linked with us; else nothing."""
+    found = state.config.document.pair_of(identity)
+    if found is None:
+        return ""
+    partner = state.network.peers.get(found[1] if identity == found[0] else found[0])
+    if partner is None or partner.status is None or not partner.is_linked:
+        return ""
+    return partner.status.fallback
+
+
+def refuse(state: State, route: Route, dialect: Dialect, message: object) -> None:
+    """Rule 31: a fallback serves nobody. Who knows the pair is asked to wait, everybody else is sent to the other."""
+    pair = state.pair
+    assert pair is not None, "only one of a pair is passive"
+    state.counters["refused_while_passive"] += 1
+    if dialect.majordomo:
+        return  # it is not told: silence is what RFC 7 has for it
+    silence_s = binary_star.silence_s(state)
+    is_known = pair.other is Star.ACTIVE and silence_s < state.settings.default_heartbeat_interval_s * 2
+    knows_us = isinstance(message, Connect) and pair.name in message.epochs
+    other = target(state, f"this broker is the standby of {pair.partner}")
+    if isinstance(message, NeedBroker) and is_known and not set(other.endpoints) & set(message.tried):
+        state.effects.append(Send(route, dialect, other))
+        return
+    if is_known and not knows_us and other.endpoints:
+        detail: dict[str, object] = {"identity": other.identity, "endpoints": other.endpoints}
+        text = f"{other.reason}; go there"
+        state.effects.append(Send(route, dialect, Error(code=Code.MOVED, text=text, detail=detail)))
+        return
+    left_s = max(RETRY_S, state.settings.takeover_s - silence_s)
+    text = f"this broker is a standby: it serves when {pair.partner} is silent for {state.settings.takeover_s:g} s"
+    detail = {"retry_ms": math.ceil(left_s * 1000)}
+    state.effects.append(Send(route, dialect, Error(code=Code.NOT_ACCEPTING, text=text, detail=detail)))
+
+
+def target(state: State, reason: str) -> ChangeBroker:
+    pair = state.pair
+    assert pair is not None, "only one of a pair has a partner"
+    entry = state.config.document.broker(pair.partner) or BrokerEntry(identity=pair.partner)
+    return groups.change_to(state, entry, reason)
