@@ -47,6 +47,9 @@ class FakeCore:
         effects, self.at_tick = self.at_tick, []
         return effects
 
+    def flush(self, now: float) -> list[Effect]:
+        return []
+
     def next_deadline(self) -> float:
         self.asked += 1
         return self.deadline_s

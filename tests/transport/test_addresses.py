@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from scale0.transport.addresses import (
     DEFAULT_ADDRESS,
     default_identity,
     read_addresses,
+    this_process,
     told_address,
 )
 
@@ -60,3 +63,9 @@ def test_default_name_is_always_one_that_may_be_used(endpoint: str, host: str) -
     assert name.isascii()
     assert name.isprintable()
     assert 0 < len(name) <= IDENTITY_BYTES_MAX
+
+
+def test_process_is_told_by_its_machine_and_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert this_process().rpartition(":")[2] == str(os.getpid())
+    monkeypatch.setattr("socket.gethostname", lambda: "h" * 300)
+    assert len(this_process()) == IDENTITY_BYTES_MAX

@@ -16,7 +16,7 @@ from scale0.transport.logs import make_log
 from scale0.transport.sockets import make_context
 
 ANY = "tcp://127.0.0.1:0"
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 
 
 def saying(number: int) -> ConfigAck:

@@ -53,6 +53,23 @@ def test_without_a_directory_records_are_kept_in_memory_alone() -> None:
     assert file.records == [record(1)]
 
 
+def test_record_that_no_broker_can_start_from_is_refused_with_the_files_name(tmp_path: Path) -> None:
+    ConfigFile(tmp_path).keep([record(1, {"liveness": "much"}), record(2)])
+    ConfigFile(tmp_path).check()
+    ConfigFile(tmp_path).keep([record(1), record(2, {"liveness": "much"})])
+    with pytest.raises(SettingsError, match=rf"{FILE_NAME}: cannot be used; delete it[^\n]*liveness"):
+        ConfigFile(tmp_path).check()
+
+
+def test_document_that_is_no_text_is_refused_although_its_hash_fits(tmp_path: Path) -> None:
+    document = b'{"network":"\xff"}'
+    version = ConfigVersion(1, 1, content_hash(document))
+    line = b'{"version":"1.1.%s","document":%s}' % (version.hash.hex().encode(), document)
+    (tmp_path / FILE_NAME).write_bytes(b'{"records":[%s]}' % line)
+    with pytest.raises(SettingsError, match=FILE_NAME):
+        ConfigFile(tmp_path)
+
+
 def test_file_can_be_read_by_people_a_line_a_version(tmp_path: Path) -> None:
     ConfigFile(tmp_path).keep([record(1), record(2, author="ann")])
     text = (tmp_path / FILE_NAME).read_text()

@@ -16,7 +16,7 @@ from scale0.protocol.messages import Pong, TaskReply
 from scale0.transport import dealer as module
 from scale0.transport.dealer import Dealer
 
-LIMIT_MS = 20_000
+LIMIT_MS = 60_000
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from scale0.transport.loop import Loop
 from scale0.transport.sockets import make_context
 from tests.transport.fakes import FakeCore
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 FIRST, SECOND = (Route(bytes((DIALED,)) + b"L" + bytes((number,))) for number in (1, 2))
 
 

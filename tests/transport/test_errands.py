@@ -36,7 +36,7 @@ from scale0.transport.state_file import StateFile
 from tests.transport.fakes import FakeCore
 
 ANY = "tcp://127.0.0.1:0"
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 ROUTE = Route(bytes((DIALED,)) + b"L\x01")
 VERSION = ConfigVersion(1, 2).pack()
 RECORD = ConfigRecord(version=ConfigVersion(1, 1, content_hash(b"{}")).pack(), document=b"{}")
@@ -53,6 +53,9 @@ class NetworkCore(FakeCore):
     def heard_version(self, identity: str, version: bytes, now: float) -> list[Effect]:
         self.heard.append((identity, version))
         return [Alarm("heard", identity)]
+
+    def link_refused(self, route: Route, now: float) -> list[Effect]:
+        return []
 
     def link_broken(self, route: Route, now: float) -> list[Effect]:
         self.broken.append(route)

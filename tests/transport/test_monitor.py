@@ -13,7 +13,7 @@ from scale0.transport.logs import make_log
 from scale0.transport.monitor import LINES_MAX, Monitor
 from scale0.transport.sockets import Port, make_context, open_port
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 
 
 class Watched:

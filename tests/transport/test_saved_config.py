@@ -49,7 +49,7 @@ def test_people_can_read_it(tmp_path: Path) -> None:
     assert content["endpoints"] == [SPARE]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40)
 @given(st.text(), st.lists(st.text(max_size=20), max_size=5))
 def test_any_text_comes_back_as_it_was(tmp_path: Path, config: str, endpoints: list[str]) -> None:
     saved = SavedConfig("JSON", version(1), config.encode(), endpoints)

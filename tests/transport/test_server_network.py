@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,13 +21,17 @@ from scale0.transport.server import Server
 from tests.integration.wire import LIMIT_S, RawClient, RawWorker
 from tests.transport.test_server import ANY, Running
 
-FAST = BrokerSettings(identity="eu-1", group="eu", default_heartbeat_interval_s=0.2)
-
-CHANGED = Document(liveness=9, default_heartbeat_interval_s=0.2)
+_pause = threading.Event()  # never set
+INTERVAL_S = 0.2  # of heartbeats: short, so that news spreads soon
+PATIENCE = 15  # `liveness`: on a busy machine a thread may be late by some intervals
+CHANGED = Document(liveness=PATIENCE + 1, default_heartbeat_interval_s=INTERVAL_S)
 
 
 def named(identity: str) -> BrokerSettings:
-    return BrokerSettings(identity=identity, group="eu", default_heartbeat_interval_s=0.2)
+    return BrokerSettings(identity=identity, group="eu", default_heartbeat_interval_s=INTERVAL_S, liveness=PATIENCE)
+
+
+FAST = named("eu-1")
 
 
 def ask(running: Running, what: str) -> list[dict[str, Any]]:
@@ -38,6 +43,7 @@ def wait_until(is_so: Callable[[], object]) -> None:
     end_s = time.monotonic() + LIMIT_S
     while not is_so():
         assert time.monotonic() < end_s, "it never happened"
+        _pause.wait(0.01)
 
 
 def are_linked(*all_running: Running) -> bool:
@@ -91,8 +97,7 @@ def test_broker_joins_by_a_seed_and_tasks_cross() -> None:
     with Running(FAST, publish=ANY) as first, joined(first) as second:
         wait_until(lambda: are_linked(first, second))
         with RawWorker(first.endpoint) as worker, RawClient(second.endpoint) as client:
-            while not any("echo" in row["services"] for row in ask(second, "network")):
-                worker.beat()
+            wait_until(lambda: any("echo" in row["services"] for row in ask(second, "network")))
             task_id = client.submit("echo", b"over")
             worker.reply(worker.take(), b"there")
             assert client.hear_a(TaskReply).id == task_id
@@ -134,7 +139,7 @@ def test_kept_config_that_was_changed_by_hand_is_refused_before_anything_is_boun
 def test_change_through_a_broker_that_does_not_sequence_is_answered_by_the_one_that_does() -> None:
     with Running(FAST, publish=ANY) as first, joined(first) as second:
         wait_until(lambda: are_linked(first, second))
-        good = {"document": '{"liveness": 9}', "base": None, "comment": "longer", "force": False}
+        good = {"document": f'{{"liveness": {PATIENCE + 1}}}', "base": None, "comment": "longer", "force": False}
         answer = second.server.manage("config_apply", good).result(LIMIT_S)
         assert answer["changed"]
         wait_until(lambda: ask(second, "config")[0]["version"] == answer["version"])
@@ -151,7 +156,7 @@ def test_settings_file_of_a_broker_that_does_not_sequence_is_passed_on() -> None
     ):
         wait_until(lambda: are_linked(first, second))
         second.server.reload()
-        wait_until(lambda: ask(first, "config")[0]["liveness"] == 9)
+        wait_until(lambda: ask(first, "config")[0]["liveness"] == PATIENCE + 1)
         wait_until(lambda: are_linked(first, second))
 
 

@@ -32,3 +32,10 @@ def test_file_that_cannot_be_read_is_not_guessed_at(tmp_path: Path, content: str
     (tmp_path / FILE_NAME).write_text(content)
     with pytest.raises(SettingsError, match="delete it to start as active"):
         StateFile(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b'{"state": "\xff"}', b'{"epoch": 99999999999999999999}', b'{"epoch": 0}'])
+def test_damaged_file_is_refused_with_its_name(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FILE_NAME).write_bytes(content)
+    with pytest.raises(SettingsError, match=FILE_NAME):
+        StateFile(tmp_path)

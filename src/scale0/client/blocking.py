@@ -142,6 +142,12 @@ class Client:
         """The name under which the broker lists this client."""
         return self._driver.engine.session.link.settings.identity
 
+    @property
+    def broker(self) -> str:
+        """The address of the broker that has this client's session now; empty while there is none."""
+        engine = self._driver.engine
+        return engine.session.link.endpoint if engine.is_connected else ""
+
     def __enter__(self) -> Self:
         return self if self._options.retry_forever else self.connect()
 

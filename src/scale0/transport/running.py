@@ -20,7 +20,7 @@ from scale0.transport.child import Order, Report
 from scale0.transport.logs import make_log
 from scale0.transport.server import Server
 
-START_S: Final = 20.0  # the longest wait for a broker to begin, or to end
+START_S: Final = 60.0  # the longest wait for a broker to begin, or to end
 GENTLE_S: Final = 0.2  # how long a stopping process may finish what it holds
 
 

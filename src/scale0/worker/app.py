@@ -128,6 +128,12 @@ class Worker:
     def services(self) -> list[str]:
         return list(self._handlers)
 
+    @property
+    def broker(self) -> str:
+        """The address of the broker that it serves now, or last served; empty before the first."""
+        session = self._session
+        return session.link.endpoint if session is not None else ""
+
     def set_capacity(self, capacity: int) -> None:
         """Run up to `capacity` tasks at once from now on. Lowering it recalls nothing."""
         self.options.capacity = check_capacity(capacity)

@@ -14,6 +14,7 @@ from scale0.core.held_config import SavedConfig
 from scale0.core.link import LinkSettings
 from scale0.errors import UsageError
 from scale0.protocol import limits
+from scale0.transport.addresses import this_process
 
 
 class WorkerOptions(msgspec.Struct, kw_only=True):
@@ -46,6 +47,7 @@ class WorkerOptions(msgspec.Struct, kw_only=True):
             identity=self.identity if self.identity is not None else _made_identity(),
             nonce=os.urandom(limits.NONCE_BYTES),
             services=services,
+            process=this_process(),
             heartbeat_interval_s=self.heartbeat_interval_s,
             connect_timeout_s=self.connect_timeout_s,
             retry_forever=self.retry_forever,
