@@ -33,12 +33,12 @@ class Bugs:
     def must_be_found(self, name: str, monkeypatch: pytest.MonkeyPatch, seeds: Iterable[int], steps: int) -> None:
         plant, rules = self.by_name[name]
         plant(monkeypatch)
-        monkeypatch.setattr(Broker, "check", lambda self: None)
+        monkeypatch.setattr(Broker, "check", lambda self, route=None: None)
         found: list[str] = []
         for seed in seeds:
             result = run_seed(seed, steps)
             if result.rule in rules:
-                assert "replay: python -m scale0.simulator" in result.report()
+                assert "replay: scale0 sim --seed" in result.report()
                 return
             if not result.is_good:
                 found.append(f"seed {seed}: {result.violation}")

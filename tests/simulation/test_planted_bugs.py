@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scale0.core import admission, broker, liveness, routing, turns
+from scale0.core import admission, broker, delivery, liveness, routing, turns
 from scale0.core.client_session import ClientSession
 from scale0.core.effects import Send
 from scale0.core.ledger import Entry, Ledger
@@ -24,14 +24,14 @@ bug = Bugs()
 
 @bug("I1")
 def a_reply_is_dropped(patch: pytest.MonkeyPatch) -> None:
-    right, seen = routing.deliver, [0]
+    right, seen = delivery.deliver, [0]
 
     def wrong(state: State, client: Session, message: TaskReply | Error, service: str) -> None:
         seen[0] += 1
         if seen[0] % 10 or not isinstance(message, TaskReply) or not message.final:
             right(state, client, message, service)
 
-    patch.setattr(routing, "deliver", wrong)
+    patch.setattr(delivery, "deliver", wrong)
 
 
 @bug("rule 7", "at most once", "rule 6")
@@ -50,7 +50,7 @@ def a_task_is_dispatched_twice(patch: pytest.MonkeyPatch) -> None:
 
 @bug("I2")
 def a_reply_goes_to_another_client(patch: pytest.MonkeyPatch) -> None:
-    right, seen = routing.deliver, [0]
+    right, seen = delivery.deliver, [0]
 
     def wrong(state: State, client: Session, message: TaskReply | Error, service: str) -> None:
         others = [s for s in state.sessions.by_identity.values() if s.role is client.role and s is not client]
@@ -58,7 +58,7 @@ def a_reply_goes_to_another_client(patch: pytest.MonkeyPatch) -> None:
         seen[0] += 1
         right(state, natives[0] if natives and seen[0] % 10 == 0 else client, message, service)
 
-    patch.setattr(routing, "deliver", wrong)
+    patch.setattr(delivery, "deliver", wrong)
 
 
 @bug("I1")
@@ -190,6 +190,7 @@ def a_req_socket_is_pushed_to(patch: pytest.MonkeyPatch) -> None:
         state.post(session.route, session, message)
 
     patch.setattr(turns, "answer", wrong)
+    patch.setattr(turns, "end_turn", lambda state, session: None)  # a TASK ends the turn by itself
 
 
 @bug("rule 6")

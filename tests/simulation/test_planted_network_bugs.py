@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scale0.core import afar, config_service, dialing, groups, modes, peer_dialect, peers, routing
+from scale0.core import afar, config_service, delivery, dialing, groups, modes, peer_dialect, peers, routing
 from scale0.core.effects import HangUp, KeepConfig, Persist
 from scale0.core.ledger import Entry
 from scale0.core.network import Dialing, Peer
@@ -86,7 +86,7 @@ def a_lost_peer_counts_as_one_that_never_started(patch: pytest.MonkeyPatch) -> N
 
 @bug("I2")
 def a_reply_goes_to_another_broker(patch: pytest.MonkeyPatch) -> None:
-    right, seen = routing.deliver, [0]
+    right, seen = delivery.deliver, [0]
 
     def wrong(state: State, client: Session, message: TaskReply | Error, service: str) -> None:
         others = [peer.session for peer in state.network.linked() if peer.session not in (None, client)]
@@ -94,7 +94,7 @@ def a_reply_goes_to_another_broker(patch: pytest.MonkeyPatch) -> None:
         is_wrong = client.dialect is PEER and bool(others) and seen[0] % 10 == 0
         right(state, others[0] or client if is_wrong else client, message, service)
 
-    patch.setattr(routing, "deliver", wrong)
+    patch.setattr(delivery, "deliver", wrong)
 
 
 @bug("I7")

@@ -1,4 +1,4 @@
-"""`python -m scale0.simulator`: look for a seed that breaks a rule, or see one again.
+"""`python -m scale0.simulator`: seeds in this one process, plainly, as a profiler likes it. People use `scale0 sim`.
 
 Seeds below 1,000,000 are worlds whose brokers do not know one another, those from there on are networks.
 """
@@ -10,6 +10,7 @@ import sys
 
 from scale0.simulator.profiles import NETWORKS
 from scale0.simulator.run import coverage, run_seed, run_seeds
+from scale0.simulator.scenario import read_seeds
 
 SEEDS = f"0..100,{NETWORKS}..{NETWORKS + 50}"
 
@@ -25,17 +26,11 @@ def main() -> int:
         print(coverage(result.counts))
         print(result.report() if not result.is_good else f"seed {result.seed} holds, digest {result.digest}")
         return 0 if result.is_good else 1
-    failed, summary = run_seeds(_seeds(arguments.seeds), arguments.steps, lambda line: print(line, flush=True))
+    failed, summary = run_seeds(read_seeds(arguments.seeds), arguments.steps, lambda line: print(line, flush=True))
     print(summary)
     for result in failed:
         print(f"failed: seed {result.seed}: {result.violation}")
     return 1 if failed else 0
-
-
-def _seeds(text: str) -> list[int]:
-    """Ranges, one after the other."""
-    ranges = (part.split("..") for part in text.split(","))
-    return [seed for first, last in ranges for seed in range(int(first), int(last))]
 
 
 if __name__ == "__main__":

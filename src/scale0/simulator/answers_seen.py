@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from scale0.protocol.ids import id_prefix, show_id
+from scale0.protocol.ids import show_id
 from scale0.simulator.process import Process
 
 
@@ -28,6 +28,10 @@ class AnswersSeen:
             self._asked[id_] += 1
         else:
             self._meddled.add((route, id_))
+
+    def inherited(self, id_: bytes) -> None:
+        """The partner of this broker was asked for it, and has told so."""
+        self._asked[id_] = max(1, self._asked[id_])
 
     def was_asked(self, id_: bytes) -> bool:
         """Whether a client has asked this broker itself for it."""
@@ -60,4 +64,4 @@ class AnswersSeen:
 
 def is_of(process: Process, id_: bytes) -> bool:
     """Whether this process made the id."""
-    return id_.startswith(id_prefix(process.identity, process.nonce))
+    return id_.startswith(process.id_prefix)

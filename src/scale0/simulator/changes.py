@@ -82,6 +82,18 @@ class Changes:
         if self._can_be_asked(host) and joined:
             self._count(host.manage("forget_broker", {"broker": self._random.choice(joined).name}))
 
+    def pair(self, host: BrokerHost) -> None:
+        """A pair is dissolved; or one that was so is made again."""
+        if not self._can_be_asked(host) or self.world.shape is None:
+            return
+        document = host.broker.state.config.document
+        for primary, fallback in self.world.shape.pairs[:1]:
+            entry, standby = document.broker(primary), document.broker(fallback)
+            if entry is not None and standby is not None:
+                other = msgspec.structs.replace(entry, fallback_broker="" if entry.fallback_broker else fallback)
+                brokers = [other if one is entry else one for one in document.brokers]
+                self._apply(host, msgspec.structs.replace(document, brokers=brokers), {})
+
     def read_again(self, host: BrokerHost) -> None:
         """The operator changed the file that the broker was started with, and has it read again."""
         if self._can_be_asked(host) and host.document is not None:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from scale0.core.effects import Effect, Send
+from scale0.core.effects import Effect, Route, Send
 from scale0.protocol.codec import AnyMessage
-from scale0.protocol.dialects import PEER, Dialect, Role
+from scale0.protocol.dialects import DIALECTS, PEER, Dialect, Role
 from scale0.protocol.ids import show_id
 from scale0.protocol.majordomo import MdpDisconnect, MdpReady, MdpReply, MdpTask
 from scale0.protocol.messages import (
@@ -29,6 +29,7 @@ from scale0.protocol.messages import (
     Ping,
     Ready,
     ReadyOk,
+    Status,
     Task,
     TaskReply,
 )
@@ -43,7 +44,11 @@ if TYPE_CHECKING:
     from scale0.simulator.world import World
 
 EXPIRY_SLACK_S = 0.3  # a deadline may be met that much later than it was asked for
-CHECK_EVERY = 4  # steps; the core's own check walks all its tables
+LOOK_EVERY = 4  # steps, for what takes a walk through all workers
+CHECK_EVERY = 32  # steps; the core's own check walks all its tables
+WORKERS_SAY = frozenset((TaskReply, Ready, MdpReady, MdpReply, MdpDisconnect, Disconnect, Ping))
+_FROM = {dialect: f"from {dialect.name}" for dialect in DIALECTS}
+_TO = {dialect: f"to {dialect.name}" for dialect in DIALECTS}
 NOT_ACCEPTED = frozenset((301, 400, 401, 403, 404, 413, 426, 429, 501, 503))
 
 
@@ -79,6 +84,8 @@ class BrokerChecks:
         self._current: tuple[Process, Task] | None = None
         self._accepted_before = 0
         self._clock_off_s = host.clock_off_s  # at its start: what it does not see jump it cannot doubt
+        self._is_fair = world.profile.kind == "fair"
+        self._touched: list[Route] = []  # sessions of workers that spoke, or were given a task, since the last check
         self._steps = 0
 
     # --- what the broker receives ---------------------------------------------------------------------------------
@@ -92,10 +99,10 @@ class BrokerChecks:
             is_stranger = False
         else:  # on a connection that has no session yet: its session is still silent, and what it says is not heard
             is_stranger = True
-        self.world.count(f"from {dialect.name}", type(message).__name__)
+        kind = type(message)
+        self.world.counts[_FROM[dialect], kind.__name__] += 1
         if dialect.is_req or dialect.majordomo == 1:
             self.answers.owes(route)
-        kind = type(message)
         if kind is Task:
             self.answers.asked(process, route, message.id)  # type: ignore[union-attr]
             self._current = (process, message)  # type: ignore[assignment]
@@ -111,12 +118,9 @@ class BrokerChecks:
             self.world.moves.asked(route, message)  # type: ignore[arg-type]
         elif kind is Disconnect and dialect.role is Role.CLIENT and not is_stranger:
             self._ended_session(process)  # it moves to another broker, and its tasks with it
-        elif (
-            not is_stranger
-            and dialect.role is Role.WORKER
-            and isinstance(message, TaskReply | Ready | MdpReady | MdpReply | MdpDisconnect | Disconnect | Ping)
-        ):
-            self.workers.received(process, route, message)
+        elif not is_stranger and dialect.role is Role.WORKER and kind in WORKERS_SAY:
+            self._touched.append(route)
+            self.workers.received(process, route, message)  # type: ignore[arg-type]
 
     def received_garbage(self, connection: Connection) -> None:
         self._owners[connection.route] = connection.process
@@ -177,12 +181,13 @@ class BrokerChecks:
 
     def sent(self, connection: Connection, send: Send) -> None:
         process, message = connection.process, send.message
+        kind = type(message)
         self.world.versions.told(self.host, message)
-        self.world.count(f"to {send.dialect.name}", type(message).__name__)
+        self.world.counts[_TO[send.dialect], kind.__name__] += 1
         if send.dialect.is_req or (send.dialect.majordomo == 1 and send.dialect.role is Role.CLIENT):
             self.answers.pays(process, send.route, message)
-        kind = type(message)
         if kind is Task or kind is MdpTask:
+            self._touched.append(send.route)
             self.must_dispatch(show_id(message.id) if kind is Task else "a task")  # type: ignore[union-attr]
             if kind is Task:
                 self._dispatched(process, message)  # type: ignore[arg-type]
@@ -220,21 +225,26 @@ class BrokerChecks:
             self.answers.owes(send.route)
 
     def after_step(self) -> None:
-        """Cheap ones each time, the core's own walk through its tables now and then."""
-        census = self.host.broker.census()
-        if census.accepted != census.replied + census.errored + census.queued + census.in_flight:
-            self._fail("I11", f"accepted is not replied + errored + queued + in flight: {census}")
+        """Cheap ones and what was touched each time, the core's own walk through its tables now and then."""
+        broker = self.host.broker
+        ledger = broker.state.ledger
+        if ledger.accepted != ledger.replied + ledger.errored + ledger.queued + ledger.in_flight:
+            self._fail("I11", f"accepted is not replied + errored + queued + in flight: {broker.census()}")
         self._steps += 1
         self.peers.after_step()
-        if self._steps % CHECK_EVERY == 0:
-            self.host.broker.check()
-            self.peers.look_into()
+        for route in self._touched:
+            broker.check(route)
+        self._touched.clear()
+        if self._steps % LOOK_EVERY == 0:
             self.workers.must_not_wait_for_the_silent()
-        if self.world.profile.kind == "fair":
+        if self._steps % CHECK_EVERY == 0:
+            broker.check()
+            self.peers.look_into()
+        if self._is_fair:
             self.workers.must_be_equal(self.world.profile.workers)
-        if self.open and self.host.broker.state.mode == "disabled":
+        if self.open and broker.state.mode == "disabled":
             self._fell_silent()
-        now = self.host.now
+        now = self.world.schedule.now
         while self._deadlines and self._deadlines[0][0] < now:
             _, id_ = heapq.heappop(self._deadlines)
             accepted = self.open.pop(id_, None)
@@ -291,6 +301,8 @@ class BrokerChecks:
 
     def _replied(self, process: Process, route: bytes, reply: TaskReply) -> None:
         if not is_of(process, reply.id):
+            if reply.status == Status.RETURNED and self.answers.has_meddled(route, reply.id):
+                return  # as a broker that asks for a task is told no
             self._fail("I2", f"{process.label} was sent a reply to {show_id(reply.id)}, which it did not ask")
         self.must_be_current(reply)
         if reply.final:
@@ -340,7 +352,8 @@ class BrokerChecks:
             return
         accepted = self.open.get(error.id)
         if accepted is not None:
-            if error.code == 504 and not accepted.was_resent and accepted.token not in self.workers.given_tokens:
+            may_have_run = accepted.was_resent or accepted.token in self.workers.given_tokens
+            if error.code == 504 and not may_have_run and not self.world.stars.is_in_doubt(self.host):
                 self._fail("code 504", f"{show_id(error.id)} was never dispatched")
             if error.code in (408, 504) and self.host.now < accepted.deadline_s - 0.01:
                 early_s = accepted.deadline_s - self.host.now

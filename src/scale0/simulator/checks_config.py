@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scale0.simulator.process import SessionProcess
     from scale0.simulator.world import World
 
-NAMES_A_VERSION = (Config, ConfigAck, Connect, PeerStatus, Pong, Task)
+NAMES_A_VERSION = frozenset((Config, ConfigAck, Connect, PeerStatus, Pong, Task))
 
 
 class VersionChecks:
@@ -72,14 +72,15 @@ class VersionChecks:
 
     def told(self, host: BrokerHost, message: AnyMessage) -> None:
         """A message leaves the broker."""
-        if isinstance(message, NAMES_A_VERSION):
-            self.said(host, message.config_version)
+        if type(message) in NAMES_A_VERSION:
+            self.said(host, message.config_version)  # type: ignore[union-attr]
 
     def said(self, host: BrokerHost, version: bytes) -> None:
         before = self._said.get(host.name, NO_VERSION)
         if version < before and any(version):
             self._fail(host, f"named version {_show(version)} after {_show(before)}")
-        self._said[host.name] = max(version, before)
+        if version > before:
+            self._said[host.name] = version
 
     def alarmed(self, alarm: Alarm) -> None:
         if alarm.name == "config_lost":
@@ -91,13 +92,14 @@ class VersionChecks:
         """Something came to a participant; what it holds must not be older than before."""
         if not process.has_connected:  # what an earlier process has saved is a hint only
             return
-        link = process.session.link
+        version = process.session.link.config_version
         before = self._held.get(process, NO_VERSION)
-        if link.config_version < before:
-            text = f"went back from {_show(before)} to {_show(link.config_version)}"
+        if version == before:
+            return
+        if version < before:
+            text = f"went back from {_show(before)} to {_show(version)}"
             self.world.violation("I6", f"{process.label} {text}")
-        if link.config_version != before:
-            self._held[process] = link.config_version
+        self._held[process] = version
 
     # --- at the end -----------------------------------------------------------------------------------------------
 

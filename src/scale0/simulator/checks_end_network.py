@@ -1,8 +1,9 @@
 """What must hold in a network after the trouble: it is whole again, agrees on its config, and serves at every broker.
 
 I6: all reachable brokers and participants converge within two heartbeats of healing. Healing takes its own time here:
-silence must be noticed and links dialed anew. So the two heartbeats are counted from the moment that every pair of
-brokers is linked, or from the last change if that is later.
+silence must be noticed and links dialed anew. So the two heartbeats are counted from the moment that every two brokers
+are linked, or from the last change if that is later. Of a broker and its fallback exactly one serves, and the other has
+a complete copy.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from scale0.core.groups import BALANCE_INTERVALS
 from scale0.core.network import Peer
 from scale0.simulator.changes import Changes
 from scale0.simulator.checks_end import LIVE_WITHIN_S, PROBE_TIMEOUT_S, EndChecks
+from scale0.simulator.checks_star import is_standby
 from scale0.simulator.host import BrokerHost
-from scale0.simulator.links import peer_at
 from scale0.simulator.native_actors import ClientProcess, WorkerProcess
 
 if TYPE_CHECKING:
@@ -41,8 +42,9 @@ class NetworkEndChecks(EndChecks):
         if self.world.profile.kind == "shares":
             self._come_to_rest()
             self._shares_are_fair()
-        for host in self.world.hosts:
-            self.world.spawn(f"probe{host.name.removeprefix('broker')}")
+        for place, host in enumerate(self.world.hosts):
+            if not is_standby(host):
+                self.world.spawn(f"probe{place}")
 
     def finish(self) -> None:
         """After the probes."""
@@ -51,6 +53,7 @@ class NetworkEndChecks(EndChecks):
         self.world.versions.losers_are_remembered()
         for host in self.world.hosts:
             host.checks.peers.look_into()
+            self.world.stars.ended(host)
 
     # --- whole ----------------------------------------------------------------------------------------------------
 
@@ -67,15 +70,24 @@ class NetworkEndChecks(EndChecks):
         for host in self.world.hosts:
             if host.is_running and host.broker.state.mode == "disabled":
                 host.manage("enable", {})  # the config had it disabled
+        for host in self.world.hosts:
             if not host.is_running:
                 return f"{host.name} is down"
-            if host.broker.state.mode != "active" and not self._waits_for_its_entry(host):
+            is_waiting = self._waits_for_its_entry(host) or is_standby(host)
+            if host.broker.state.mode != "active" and not is_waiting:
                 return f"{host.name} is {host.broker.state.mode}"
-        members = [host for host in self.world.hosts if not self._waits_for_its_entry(host)]
+        why = self.world.stars.why_not_whole()
+        if why:
+            return why
+        members = [host for host in self._serving() if not self._waits_for_its_entry(host)]
         for one, other in itertools.combinations(members, 2):
             if not _are_linked(one, other):
                 return f"{one.name} and {other.name} are not linked"
         return ""
+
+    def _serving(self) -> list[BrokerHost]:
+        """All but the standbys, which are linked with their partners only."""
+        return [host for host in self.world.hosts if not is_standby(host)]
 
     def _waits_for_its_entry(self, host: BrokerHost) -> bool:
         """It asks to join, and brokers must be listed by an operator."""
@@ -91,7 +103,7 @@ class NetworkEndChecks(EndChecks):
                 self.world.violation("I14", f"{', '.join(waiting)} cannot join")
             for broker in self.world.shape.brokers:
                 if broker.name in waiting:
-                    self._changes.enter(self.world.hosts[0], broker)
+                    self._changes.enter(self._serving()[0], broker)
             self._pass(1.0)
         self._make_whole()
         self._agree()
@@ -138,7 +150,7 @@ class NetworkEndChecks(EndChecks):
 
     def _shares_are_fair(self) -> None:
         """After a join the workers are shared equally among equal brokers."""
-        counts = {host.name: host.broker.state.sessions.workers for host in self.world.hosts}
+        counts = {host.name: host.broker.state.sessions.workers for host in self._serving()}
         fair = sum(counts.values()) / len(counts)
         if any(abs(number - fair) > max(1.0, SHARE_SLACK * fair) for number in counts.values()):
             self.world.violation("shares", f"of {sum(counts.values())} workers the brokers have {counts}")
@@ -156,11 +168,11 @@ class NetworkEndChecks(EndChecks):
                 if world.promises.outcomes["OK"] == served:
                     self.why_unserved = f": {service.name} via {probe.label}"
                     return False
-        return len(self._probes()) == len(world.hosts) and super()._is_round_served()
+        return len(self._probes()) == len(self._serving()) and super()._is_round_served()
 
     def _probes(self) -> list[ClientProcess]:
         """One client at each broker."""
-        homes = {f"probe{host.name.removeprefix('broker')}": host.endpoint for host in self.world.hosts}
+        homes = {f"probe{place}": host.endpoint for place, host in enumerate(self.world.hosts)}
         clients = self.world.of(ClientProcess)
         return [one for one in clients if one.socket is not None and one.socket.endpoint == homes.get(one.name)]
 
@@ -189,6 +201,4 @@ def _accepted(host: BrokerHost, peer: Peer, other: BrokerHost) -> bool:
     assert peer.session is not None, "it is linked"
     connection = host.routes.get(peer.session.route)
     has_dialed_too = any(link.leads_to == other.name for link in host.links.by_route.values())
-    return (
-        connection is not None and not connection.is_dead and peer_at(connection) == other.name and not has_dialed_too
-    )
+    return connection is not None and not connection.is_dead and connection.peer == other.name and not has_dialed_too

@@ -25,24 +25,29 @@ class Cuts:
         self._until_s: dict[tuple[str, str], float] = {}  # by sender and receiver
         self._held: dict[Connection, None] = {}  # connections in which something waits
 
-    def cut(self, sender: str, receiver: str, seconds: float) -> None:
-        """What `sender` says does not reach `receiver` for a while."""
+    def cut(self, sender: str, receiver: str, seconds: float, *, breaks: bool = True) -> None:
+        """What `sender` says does not reach `receiver` for a while; connections may break over it."""
         self._until_s[sender, receiver] = self.world.schedule.now + seconds
         self.world.schedule.after(seconds, self._release)
-        for connection in self.network.connections():
+        for connection in self.network.connections() if breaks else ():
             is_across = (sender, receiver) in (connection.ends(True), connection.ends(False))
             if is_across and self._random.random() < BREAK_SHARE:
                 self.world.schedule.after(self._random.random() * seconds * 1.5, self.network.break_, connection)
 
-    def part(self, one: str, other: str, seconds: float) -> None:
+    def part(self, one: str, other: str, seconds: float, *, breaks: bool = True) -> None:
         """Neither hears the other."""
-        self.cut(one, other, seconds)
-        self.cut(other, one, seconds)
+        self.cut(one, other, seconds, breaks=breaks)
+        self.cut(other, one, seconds, breaks=breaks)
 
     def end(self) -> None:
         """Everybody can reach everybody again."""
         self._until_s.clear()
         self._release()
+
+    @property
+    def is_any(self) -> bool:
+        """Whether somebody is cut off from somebody, or was."""
+        return bool(self._until_s)
 
     def is_cut(self, sender: str, receiver: str) -> bool:
         return self._until_s.get((sender, receiver), 0.0) > self.world.schedule.now
@@ -53,8 +58,6 @@ class Cuts:
 
     def holds(self, connection: Connection, is_up: bool, frames: list[bytes]) -> bool:
         """Whether a message that arrives now has to wait: for the end of a cut, or behind what waits already."""
-        if not self._until_s:
-            return False
         waits = any(direction == is_up for direction, _ in connection.held)
         if waits or self.is_cut(*connection.ends(is_up)):
             connection.held.append((is_up, frames))

@@ -13,6 +13,7 @@ from scale0.simulator.majordomo_actors import MajordomoWorker
 from scale0.simulator.native_actors import ClientProcess, WorkerProcess
 from scale0.simulator.network_faults import NetworkFaults
 from scale0.simulator.process import Process
+from scale0.simulator.star_faults import StarFaults
 
 if TYPE_CHECKING:
     from scale0.simulator.world import World
@@ -20,51 +21,68 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+ORDERLY = {"worker leaves": 3, "services change": 3, "capacity changes": 3}
+ROUGH = {
+    "client leaves": 1,
+    "connection breaks": 6,
+    "connection blackens": 2,
+    "process crashes": 3,
+    "busy worker crashes": 4,
+    "process pauses": 4,
+    "process is cut off": 2,
+    "clock of process jumps": 2,
+    "broker crashes": 3,
+    "broker pauses": 1,
+    "clock of broker jumps": 1,
+    "broker is disabled": 1,
+    "broker drains": 1,
+}
+"""Each kind of fault and how often it is chosen; a method of `Faults` has its name."""
+
+
 class Faults:
     def __init__(self, world: World) -> None:
         self.world = world
         self._random = world.random_for("faults")
-        orderly: list[tuple[Callable[[], None], int]] = [
-            (self.worker_leaves, 3),
-            (self.services_change, 3),
-            (self.capacity_changes, 3),
-        ]
-        rough: list[tuple[Callable[[], None], int]] = [
-            (self.client_leaves, 1),
-            (self.connection_breaks, 6),
-            (self.connection_blackens, 2),
-            (self.process_crashes, 3),
-            (self.busy_worker_crashes, 4),
-            (self.process_pauses, 4),
-            (self.process_is_cut_off, 2),
-            (self.clock_of_process_jumps, 2),
-            (self.broker_crashes, 3),
-            (self.broker_pauses, 1),
-            (self.clock_of_broker_jumps, 1),
-            (self.broker_is_disabled, 1),
-            (self.broker_drains, 1),
-        ]
-        chosen = orderly if world.profile.kind == "calm" else orderly + rough
+        chosen = ORDERLY if world.profile.kind == "calm" else ORDERLY | ROUGH
+        owners: dict[str, object] = dict.fromkeys(chosen, self)
         if world.shape is not None:
             network = NetworkFaults(world, self._random)
-            chosen = network.chosen() + (chosen if world.profile.kind != "shares" else [])
-        self._actions = [action for action, _ in chosen]
-        self._weights = [weight for _, weight in chosen]
+            chosen = network.chosen() | (chosen if world.profile.kind != "shares" else {})
+            owners |= dict.fromkeys(network.chosen(), network)
+            star = StarFaults(world, self._random)
+            chosen |= star.chosen()
+            owners |= dict.fromkeys(star.chosen(), star)
+        wanted = world.profile.faults
+        self._kinds = [kind for kind in chosen if wanted is None or kind in wanted]
+        self._weights = [chosen[kind] for kind in self._kinds]
+        self._actions: list[Callable[[], None]] = [
+            getattr(owners[kind], kind.replace(" ", "_")) for kind in self._kinds
+        ]
+        self._struck = 0  # times that it was a fault's turn
 
     def start(self) -> None:
-        self._next()
+        if self._kinds:
+            self._next()
 
     def _next(self) -> None:
+        # Each fault has choices of its own: leaving one out leaves the others as they were.
+        self._random.seed(f"{self.world.seed}/fault/{self._struck}")
         gap_s = self._random.expovariate(1 / self.world.profile.fault_gap_s)
         self.world.schedule.after(gap_s, self._strike)
 
     def _strike(self) -> None:
         if self.world.is_healed:
             return
-        action = self._random.choices(self._actions, self._weights)[0]
-        self.world.count("fault", action.__name__.replace("_", " "))
-        self.world.faults_injected += 1
-        action()
+        number, only = self._struck, self.world.profile.strikes
+        place = self._random.choices(range(len(self._kinds)), self._weights)[0]
+        self._struck += 1
+        if only is None or number in only:
+            kind = self._kinds[place]
+            self.world.count("fault", kind)
+            self.world.faults_injected += 1
+            self.world.trace.event(self.world.schedule.now, "fault", f"{number}: {kind}")
+            self._actions[place]()
         self._next()
 
     # --- orderly --------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ never happen.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from scale0.core.broker import Broker
@@ -26,13 +25,14 @@ from scale0.core.effects import (
 from scale0.core.settings import BrokerSettings
 from scale0.errors import ProtocolError
 from scale0.protocol import codec
-from scale0.protocol.dialects import PEER, Dialect
+from scale0.protocol.dialects import PEER, Dialect, Role
 from scale0.protocol.network import ConfigRecord, Document
 from scale0.simulator.checks_broker import BrokerChecks
-from scale0.simulator.links import DialedLink, DialedLinks, is_dialed, peer_at
+from scale0.simulator.links import DialedLink, DialedLinks, is_dialed
 from scale0.simulator.machine import Machine
 from scale0.simulator.network import Connection
 from scale0.simulator.process import Process
+from scale0.simulator.transitions import Transitions
 
 if TYPE_CHECKING:
     from scale0.simulator.world import World
@@ -63,8 +63,11 @@ class BrokerHost(Machine):
         self.listens_to: list[str] = []
         self.broker: Broker
         self.checks: BrokerChecks
+        self.transitions: Transitions
         # what is kept over restarts
         self.state = "active"
+        self.epoch = 1
+        self.is_serving = False  # as the active one of its pair
         self.records: list[ConfigRecord] = []
         self._effects_left = NEVER  # until it crashes
 
@@ -86,12 +89,15 @@ class BrokerHost(Machine):
             now=self.now,
             wall_s=self.wall_s,
             state=self.state,
+            epoch=self.epoch,
+            was_serving=self.is_serving,
             nonce=self.world.random_for(f"{self.name}#{self.incarnation}").randbytes(8),
             records=self.records,
             seeds=self.seeds,
             document=self.document,
         )
         self.checks = BrokerChecks(self.world, self, self.broker.state.mode)
+        self.transitions = Transitions(self.world, self)
         self.world.trace.event(self.now, self.name, f"starts, {self.broker.state.mode}")
         self.world.versions.started(self)
         self.wake_at(self.broker.next_deadline())
@@ -108,6 +114,12 @@ class BrokerHost(Machine):
 
     def resumed(self) -> None:
         self.checks.paused(self.now)
+        self.world.stars.went_on(self, self.now - self.paused_at_s)
+
+    def knows_nothing_more(self) -> None:
+        """It waits for its partner, which has to tell it everything: what it does from here on is judged anew."""
+        self.checks.ended()
+        self.checks = BrokerChecks(self.world, self, self.broker.state.mode)
 
     def tick(self) -> None:
         self._perform(self.broker.tick(self.now, self.wall_s))
@@ -124,6 +136,7 @@ class BrokerHost(Machine):
                 self.world.network.break_(connection)
         self.routes.clear()
         self.checks.ended()
+        self.world.stars.ended(self)
 
     # --- what comes to it -----------------------------------------------------------------------------------------
 
@@ -137,19 +150,24 @@ class BrokerHost(Machine):
             self.checks.received_garbage(connection)
             self._perform(self.broker.malformed(connection.route, _dialect(frames), error, self.now))
             return
-        peer = peer_at(connection)
+        peer = connection.peer
         if peer:
             self.checks.peers.received(peer, connection.route, message)
+            self.world.stars.heard(self, peer, connection.route, message)
         else:
+            self.world.stars.asked(self, message)
             self.checks.received(connection, dialect, message)
         effects = self.broker.receive(connection.route, dialect, message, self.now)
         self.checks.handled(effects)
+        if dialect.role is Role.WORKER:
+            self.transitions.look_at(self.broker.state.sessions.by_route.get(connection.route))
         self._perform(effects)
 
     def arrive_dialed(self, link: DialedLink, frames: list[bytes]) -> None:
         """From a broker that this one has dialed."""
         dialect, message = codec.decode(frames)
         self.checks.peers.received(link.leads_to, link.route, message)
+        self.world.stars.heard(self, link.leads_to, link.route, message)
         effects = self.broker.receive(link.route, dialect, message, self.now)
         self.checks.peers.handled()
         self._perform(effects)
@@ -157,6 +175,10 @@ class BrokerHost(Machine):
     def link_broke(self, link: DialedLink) -> None:
         self.world.count("link", "told that it broke")
         self._perform(self.broker.link_broken(link.route, self.now))
+
+    def link_refused(self, link: DialedLink) -> None:
+        self.world.count("link", "told that nobody listens")
+        self._perform(self.broker.link_refused(link.route, self.now))
 
     def hear(self, identity: str, version: bytes) -> None:
         """An announcement of another broker."""
@@ -169,6 +191,7 @@ class BrokerHost(Machine):
             return None
         self.world.trace.event(self.now, self.name, f"manage {command}")
         self.world.count("manage", command)
+        self.world.stars.ordered(self)
         try:
             result, effects = self.broker.manage(command, arguments, self.now)
         except ProtocolError as error:
@@ -190,26 +213,31 @@ class BrokerHost(Machine):
     # --- what its broker asks for ---------------------------------------------------------------------------------
 
     def _perform(self, effects: list[Effect]) -> None:
-        work = deque(effects)
-        while work:
+        for effect in effects:
             self._effects_left -= 1
             if self._effects_left <= 0:
                 self.world.trace.event(self.now, self.name, "crashes midway")
                 self._stop()
                 return
-            effect = work.popleft()
             if type(effect) is Send:
                 why = self._send(effect)
                 if why:
                     self.checks.send_failed(effect, self._peer_at(effect))
                     self.world.count("network", f"broker's send {why}")
-                    work.extend(self.broker.send_failed(effect, why, self.now))
+                    effects.extend(self.broker.send_failed(effect, why, self.now))
             elif type(effect) is Stopped:
                 self._drained()
                 return
             else:
                 self._carry_out(effect)
+        told = self.broker.flush(self.now)
+        if told:
+            self._perform(told)
+            return
+        if self.world.stars.is_any:
+            self.world.stars.stepped(self)
         self.checks.after_step()
+        self.transitions.look()
         self.wake_at(self.broker.next_deadline())
 
     def _carry_out(self, effect: Effect) -> None:
@@ -218,6 +246,7 @@ class BrokerHost(Machine):
         self.world.count("effect", kind)
         if isinstance(effect, Persist):
             self.state = effect.state
+            self.epoch, self.is_serving = max(self.epoch, effect.epoch), effect.is_serving
             self.checks.persisted(effect.state)
         elif isinstance(effect, KeepConfig):
             self.records = list(effect.records)
@@ -240,9 +269,13 @@ class BrokerHost(Machine):
 
     def _send(self, send: Send) -> str:
         """Why it could not be sent, or nothing."""
-        peer = self._peer_at(send)
-        if peer:
-            self.checks.peers.sent(peer, send)
+        peer = ""
+        if self.world.stars.is_any:
+            self.world.stars.sent(self, send)
+        if send.dialect is PEER:
+            peer = self._peer_at(send)
+            if peer:
+                self.checks.peers.sent(peer, send)
         if is_dialed(send.route):
             return self.links.send(send)
         connection = self.routes.get(send.route)
@@ -251,6 +284,8 @@ class BrokerHost(Machine):
             return "unroutable"
         if not peer:
             self.checks.sent(connection, send)
+            if send.dialect.role is Role.WORKER:
+                self.transitions.look_at(self.broker.state.sessions.by_route.get(send.route))
         if connection.down_pipe >= self.world.network.profile.pipe_messages:
             return "full"
         self.world.network.send_down(connection, codec.encode(send.dialect, send.message))
@@ -264,7 +299,7 @@ class BrokerHost(Machine):
         if link is not None:
             return link.leads_to
         session = self.broker.state.sessions.by_route.get(send.route)
-        return peer_at(connection) if connection is not None else session.identity if session is not None else ""
+        return connection.peer if connection is not None else session.identity if session is not None else ""
 
     def _drained(self) -> None:
         """Draining is over: the process says goodbye and ends, and is started again."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from scale0.core.effects import DIALED, Dial, HangUp, Route, Send
 from scale0.protocol import codec
-from scale0.simulator.network import Connection, Socket
+from scale0.simulator.network import Socket
 from scale0.simulator.process import Process
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class DialedLink(Process):
 
     def __init__(self, host: BrokerHost, route: Route, endpoint: str) -> None:
         super().__init__(host.world, host.name, host.name)
-        self.label = host.name
+        self.label = self.is_at = host.name
         self.host = host
         self.route = route
         self.endpoint = endpoint
@@ -39,13 +39,20 @@ class DialedLink(Process):
             self.host.arrive_dialed(self, frames)
 
     def link_failed(self, socket: Socket, reason: str) -> None:
-        # As at the real monitor: a break is told, and that nobody answers there is not.
+        # As at the real monitor: a break is told, and that nobody listens there; not that nobody answers.
         if self.is_alive and reason == "disconnected":
             self.host.link_broke(self)
+        elif self.is_alive and reason == "connection refused" and not self.leads_to_life:
+            self.host.link_refused(self)
 
     def hang_up(self, lingers: bool = False) -> None:
         self.is_alive = False
         self.socket.close(lingers)
+
+    @property
+    def leads_to_life(self) -> bool:
+        host = self.world.network.hosts.get(self.endpoint)
+        return host is not None and host.is_running
 
     @property
     def leads_to(self) -> str:
@@ -74,7 +81,7 @@ class DialedLinks:
         link = self.by_route.pop(effect.route, None)
         if link is None:
             self.host.world.violation("one link", f"{self.host.name} hangs up {effect.route!r}, which is not dialed")
-        link.hang_up()
+        link.hang_up(lingers=True)  # as zmq_disconnect: what was sent over a connection still leaves
 
     def send(self, send: Send) -> str:
         """Why it could not be sent, or nothing."""
@@ -91,8 +98,3 @@ class DialedLinks:
 
 def is_dialed(route: bytes) -> bool:
     return route[0] == DIALED
-
-
-def peer_at(connection: Connection) -> str:
-    """The broker that dialed this connection; empty if a participant did."""
-    return connection.process.host.name if isinstance(connection.process, DialedLink) else ""

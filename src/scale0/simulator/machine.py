@@ -28,6 +28,7 @@ class Machine:
         self.is_paused = False
         self.incarnation = 0
         self.started_s = 0.0
+        self.paused_at_s = 0.0
         self.clock_off_s = 0.0
         self.told_clock_off_s = 0.0  # as the broker saw it last
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
@@ -53,6 +54,7 @@ class Machine:
     def pause(self) -> None:
         if self.is_running and not self.is_paused:
             self.is_paused = True
+            self.paused_at_s = self.now
 
     def resume(self) -> None:
         if not self.is_paused:

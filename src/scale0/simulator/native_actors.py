@@ -98,6 +98,7 @@ class ClientProcess(SessionProcess):
 class WorkerProcess(SessionProcess):
     dialect = dialects.WORKER
     session: WorkerSession
+    begins_within_s = 0.02  # from its start to the first thing that a handler does
 
     def __init__(self, world: World, name: str, identity: str, services: list[str], capacity: int) -> None:
         super().__init__(world, name, identity)
@@ -108,7 +109,7 @@ class WorkerProcess(SessionProcess):
         self.waiting: deque[Task] = deque()
         self.running: dict[tuple[bytes, int], Task] = {}  # by id and attempt: one may be given out again
         self.stuck: dict[tuple[bytes, int], Task] = {}  # handlers that end when they are told to, or never
-        heartbeat = world.profile.kind == "fair" or self.random.random() > 0.1
+        heartbeat = world.profile.kind in ("fair", "own") or self.random.random() > 0.1
         offers = [self._offer(name) for name in services]
         self.session = WorkerSession(
             _link(world, self), self.random, capacity=capacity, offers=offers, heartbeat=heartbeat
@@ -176,7 +177,7 @@ class WorkerProcess(SessionProcess):
             task = self.waiting.popleft()
             self.running[task.id, task.attempt] = task
             self.world.promises.started(self.label, task.service, task.body[0])
-            self.after(self.random.random() * 0.02, self._work, task, 0)
+            self.after(self.random.random() * self.begins_within_s, self._work, task, 0)
 
     def _work(self, task: Task, part: int) -> None:
         if self.running.get((task.id, task.attempt)) is not task:

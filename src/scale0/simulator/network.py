@@ -44,6 +44,7 @@ class Connection:
         "is_dead",
         "last_down_s",
         "last_up_s",
+        "peer",
         "process",
         "route",
         "socket",
@@ -53,6 +54,7 @@ class Connection:
         self.route = route
         self.socket = socket
         self.process = socket.process
+        self.peer = socket.process.is_at  # the broker that dialed it; empty if a participant did
         self.host = host
         self.is_dead = False
         self.is_black = False  # half open: both ends believe in it, and nothing passes
@@ -106,6 +108,7 @@ class Network:
 
     def __init__(self, world: World, profile: NetworkProfile) -> None:
         self.world = world
+        self.schedule = world.schedule
         self.profile = profile
         self.hosts: dict[str, BrokerHost] = {}
         self.cut_until_s: dict[str, float] = {}  # a process that nobody can reach, by name
@@ -124,15 +127,19 @@ class Network:
         return [connection for connection in routes if not connection.is_dead]
 
     def send_up(self, connection: Connection, frames: list[bytes]) -> None:
-        at_s = max(connection.last_up_s, self.world.schedule.now + self._latency_s())
+        at_s = self.schedule.now + self._latency_s()
+        if at_s < connection.last_up_s:
+            at_s = connection.last_up_s  # nothing overtakes what was sent before
         connection.last_up_s = at_s
-        self.world.schedule.at(at_s, self.arrive_up, connection, frames)
+        self.schedule.at(at_s, self.arrive_up, connection, frames)
 
     def send_down(self, connection: Connection, frames: list[bytes]) -> None:
         connection.down_pipe += 1
-        at_s = max(connection.last_down_s, self.world.schedule.now + self._latency_s())
+        at_s = self.schedule.now + self._latency_s()
+        if at_s < connection.last_down_s:
+            at_s = connection.last_down_s
         connection.last_down_s = at_s
-        self.world.schedule.at(at_s, self.arrive_down, connection, frames)
+        self.schedule.at(at_s, self.arrive_down, connection, frames)
 
     def break_(self, connection: Connection) -> None:
         """The connection breaks under both; the socket reconnects by itself."""
@@ -215,19 +222,17 @@ class Network:
     def arrive_up(self, connection: Connection, frames: list[bytes]) -> None:
         if connection.is_dead or connection.is_black:
             return
-        if self.is_cut(connection.process):
+        if self.cut_until_s and self.is_cut(connection.process):
             self.break_(connection)
-            return
-        if not self.cuts.holds(connection, True, frames):
+        elif not (self.cuts.is_any and self.cuts.holds(connection, True, frames)):
             connection.host.post(connection.host.arrive, connection, frames)
 
     def arrive_down(self, connection: Connection, frames: list[bytes]) -> None:
         if connection.is_dead or connection.is_black:
             return
-        if self.is_cut(connection.process):
+        if self.cut_until_s and self.is_cut(connection.process):
             self.break_(connection)
-            return
-        if not self.cuts.holds(connection, False, frames):
+        elif not (self.cuts.is_any and self.cuts.holds(connection, False, frames)):
             connection.process.post(self._hand_over, connection, frames)
 
     def _hand_over(self, connection: Connection, frames: list[bytes]) -> None:
@@ -235,7 +240,7 @@ class Network:
         # Open closes the old socket: its messages no longer count.
         if not connection.socket.is_closed:
             process = connection.process
-            self.world.trace.message(self.world.schedule.now, connection.host.name, process.label, frames)
+            self.world.trace.message(self.schedule.now, connection.host.name, process.label, frames)
             process.deliver(connection.socket, frames)
 
     def _latency_s(self) -> float:

@@ -8,14 +8,12 @@ a cut, by force, or wrongly. A calm network knows only what operators do in good
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
 from scale0.core.management import LISTINGS
 from scale0.simulator.changes import Changes
 from scale0.simulator.host import BrokerHost
-from scale0.simulator.links import peer_at
 from scale0.simulator.network import Connection
 from scale0.simulator.process import Process
 
@@ -24,7 +22,32 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 ROLL_S = 3.0  # from one broker to the next in a rolling restart
-Weighted = list[tuple[Callable[[], None], int]]
+
+JOINS = {"broker joins": 2}
+ORDERLY = {
+    "config is changed": 3,
+    "shares are balanced": 1,
+    "sessions fail back": 1,
+    "brokers drain in turn": 2,
+    "operator looks": 1,
+}
+ROUGH = {
+    "broker crashes midway": 3,
+    "origin crashes": 6,
+    "network is parted": 3,
+    "one way is cut": 3,
+    "participant is parted": 2,
+    "link breaks": 5,
+    "link blackens": 2,
+    "config is changed at many": 2,
+    "config is forced": 1,
+    "config is spoiled": 1,
+    "config rolls back": 1,
+    "config is read again": 1,
+    "broker is switched by config": 1,
+    "broker is forgotten": 1,
+}
+"""Each kind of fault and how often it is chosen; a method of `NetworkFaults` has its name."""
 
 
 class NetworkFaults:
@@ -33,34 +56,10 @@ class NetworkFaults:
         self._random = random
         self.changes = Changes(world, random)
 
-    def chosen(self) -> Weighted:
+    def chosen(self) -> dict[str, int]:
         """What happens in this kind of world, and how often."""
-        joins: Weighted = [(self.broker_joins, 2)]
-        orderly: Weighted = [
-            (self.config_is_changed, 3),
-            (self.shares_are_balanced, 1),
-            (self.sessions_fail_back, 1),
-            (self.brokers_drain_in_turn, 2),
-            (self.operator_looks, 1),
-        ]
-        rough: Weighted = [
-            (self.broker_crashes_midway, 3),
-            (self.origin_crashes, 6),
-            (self.network_is_parted, 3),
-            (self.one_way_is_cut, 3),
-            (self.participant_is_parted, 2),
-            (self.link_breaks, 5),
-            (self.link_blackens, 2),
-            (self.config_is_changed_at_many, 2),
-            (self.config_is_forced, 1),
-            (self.config_is_spoiled, 1),
-            (self.config_rolls_back, 1),
-            (self.config_is_read_again, 1),
-            (self.broker_is_switched_by_config, 1),
-            (self.broker_is_forgotten, 1),
-        ]
         kind = self.world.profile.kind
-        return joins if kind == "shares" else joins + orderly if kind == "calm" else joins + orderly + rough
+        return JOINS if kind == "shares" else JOINS | ORDERLY if kind == "calm" else JOINS | ORDERLY | ROUGH
 
     # --- orderly --------------------------------------------------------------------------------------------------
 
@@ -182,7 +181,7 @@ class NetworkFaults:
         return [self._random.choice(candidates)] if candidates else []
 
     def _links(self) -> list[Connection]:
-        return [connection for connection in self.world.network.connections() if peer_at(connection)]
+        return [connection for connection in self.world.network.connections() if connection.peer]
 
     def _some_intervals_s(self, most: float) -> float:
         return (0.1 + self._random.random()) * most * self.world.profile.interval_s

@@ -3,7 +3,7 @@
 Of ten seeds one is *calm* (brokers join, drain and start again, shares are balanced, the config changes, and every task
 must end in a reply), one is about *shares* (a broker joins a network at rest, and takes its share of the workers); the
 others are rough: brokers are killed, cut off from one another, disabled and drained, while the config is changed at
-several of them at once.
+several of them at once. Some have pairs, a broker and its fallback (`star_profiles`).
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ import msgspec
 from scale0.core.settings import BrokerSettings, Limits
 from scale0.protocol.network import Document
 from scale0.simulator.network import NetworkProfile
-from scale0.simulator.profiles import NETWORKS, SERVICES, Profile, profile_for
+from scale0.simulator.profiles import NETWORKS, PAIRS, SERVICES, Profile, profile_for
 from scale0.simulator.shapes import BrokerShape, Shape, one_group, two_groups, two_halves
+from scale0.simulator.star_profiles import with_pairs
 
 
 def any_profile(seed: int) -> Profile:
     """The world that this seed makes."""
-    if seed < NETWORKS:
-        return profile_for(seed)
+    return profile_for(seed) if seed < NETWORKS else network_profile(seed)
+
+
+def network_profile(seed: int) -> Profile:
+    """A world whose brokers know one another."""
     random = Random(f"{seed}/profile")
-    if seed % 10 == 0:
-        return _calm(random)
-    if seed % 10 == 1:
-        return _shares(random)
-    return _rough(random)
+    is_shares = seed % 10 == 1 and seed < PAIRS
+    make = _calm if seed % 10 == 0 else _shares if is_shares else _rough
+    return with_pairs(seed, make(random))
 
 
 def local_settings(profile: Profile, broker: BrokerShape) -> BrokerSettings:
@@ -138,8 +140,11 @@ def _rough(random: Random) -> Profile:
             reports_share=random.choice((0.0, 0.8, 1.0)),
             unheard_share=random.choice((0.1, 0.5, 1.0)),
         ),
-        limits=Limits(queued_per_service=10, accepted=30, accepted_per_client=12, outcomes=60, sessions=30)
+        limits=Limits(
+            queued_per_service=10, accepted=30, accepted_per_client=12, outcomes=60, sessions=30, joined_bytes=40
+        )
         if is_tight
         else Limits(),
         shape=_shape(random, brokers, late),
+        is_managed=random.random() < 0.5,
     )

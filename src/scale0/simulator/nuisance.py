@@ -12,6 +12,7 @@ from scale0.protocol.dialects import Dialect
 from scale0.protocol.majordomo import MdpHeartbeat, MdpReady, MdpReply
 from scale0.protocol.messages import (
     Cancel,
+    ConfigVersion,
     Connect,
     Disconnect,
     ManagementReq,
@@ -27,12 +28,14 @@ from scale0.protocol.messages import (
 )
 from scale0.simulator.network import Socket
 from scale0.simulator.process import Process
+from scale0.simulator.profiles import MANAGER, PASSWORD
 
 if TYPE_CHECKING:
     from scale0.simulator.world import World
 
 GAP_S = 0.25
 FORGED = (b"forged", b"forged", b"0")
+OLD_VERSION = ConfigVersion(0, 1, b"\x01" * 8).pack()  # older than any: whoever names it has missed a push
 
 
 class Nuisance(Process):
@@ -41,7 +44,15 @@ class Nuisance(Process):
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name, f"{name}.{world.random_for(name).random():.3f}")
         self.dialect: Dialect = self.random.choice(
-            (dialects.CLIENT, dialects.WORKER, dialects.PEER, dialects.MDP1_WORKER, dialects.MDP2_WORKER)
+            (
+                dialects.CLIENT,
+                dialects.WORKER,
+                dialects.PEER,
+                dialects.REQ_CLIENT,
+                dialects.REQ_WORKER,
+                dialects.MDP1_WORKER,
+                dialects.MDP2_WORKER,
+            )
         )
 
     def start(self) -> None:
@@ -86,6 +97,10 @@ class Nuisance(Process):
             Ready(services=[], capacity=0),
             NeedBroker(identity=self.identity, services=["once"]),
             ManagementReq(auth_id="root", auth_password="guess", seq=1, command="disable"),
+            ManagementReq(
+                auth_id=MANAGER, auth_password=PASSWORD, seq=2, command="list", arguments={"what": "workers"}
+            ),
+            Ping(int(self.wall_s * 1e6), config_version=OLD_VERSION),
             Connect(identity=self.identity, nonce=self.random.randbytes(8)),
             Disconnect(reason="bored"),
         ]

@@ -10,23 +10,30 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from scale0.core.link_settings import Phase
 from scale0.core.participant import Connected, Failed, Keep, Note, Open, ParticipantEffect, Transmit
 from scale0.protocol import native
 from scale0.protocol.dialects import Dialect
-from scale0.protocol.messages import Message
+from scale0.protocol.ids import id_prefix
+from scale0.protocol.messages import ChangeBroker, Error, Message
 from scale0.simulator.network import Socket
 from scale0.simulator.schedule import wall_s
+from scale0.simulator.transitions import phase_changed
 
 if TYPE_CHECKING:
     from scale0.core.client_session import ClientSession
     from scale0.core.worker_session import WorkerSession
     from scale0.simulator.world import World
 
+HEEDS = (Phase.CONNECTING, Phase.UP)  # whoever waits, or asks for another broker, does not hear this one
+MOVES = frozenset((ChangeBroker, Error))  # what may send a participant elsewhere
 BUSY_WAKES_MAX = 30  # so many wakes without any time passing mean that a real shell would spin
 
 
 class Process:
     """What all participants have in common."""
+
+    is_at = ""  # the broker that it belongs to, if it is one end of a link between brokers
 
     def __init__(self, world: World, name: str, identity: str) -> None:
         self.world = world
@@ -36,6 +43,7 @@ class Process:
         self.label = f"{name}#{self.run_number}"
         self.random = world.random_for(self.label)
         self.nonce = self.random.randbytes(8)
+        self.id_prefix = id_prefix(identity, self.nonce)  # of its tasks
         self.is_alive = True
         self.is_paused = False
         self.paused_s = 0.0  # in all
@@ -114,6 +122,7 @@ class SessionProcess(Process):
     def __init__(self, world: World, name: str, identity: str) -> None:
         super().__init__(world, name, identity)
         self.has_connected = False
+        self._phase = Phase.IDLE  # as it was seen last
         self._wake_s = math.inf
         self._last_wake_s = 0.0
         self._idle_wakes = 0
@@ -124,8 +133,12 @@ class SessionProcess(Process):
     def deliver(self, socket: Socket, frames: list[bytes]) -> None:
         if socket is self.socket:
             message = native.decode(frames)
-            self.world.moves.heard(self, message)
-            self.perform(self.session.receive(message, self.now))
+            if type(message) in MOVES:
+                self.world.moves.heard(self, message)
+            phase = self.session.link.phase
+            self.perform(self.session.receive(message, self.world.schedule.now))
+            if self.world.stars.is_any and phase in HEEDS:
+                self.world.stars.splits.obeyed(self, socket, message)
             self.world.versions.heard(self)
 
     def link_failed(self, socket: Socket, reason: str) -> None:
@@ -134,12 +147,17 @@ class SessionProcess(Process):
 
     def perform(self, effects: list[ParticipantEffect]) -> None:
         """Carry out `effects`, and those that follow from failed sends."""
-        work = deque(effects)
-        while work and self.is_alive:
-            effect = work.popleft()
+        phase = self.session.link.phase
+        if phase is not self._phase:
+            phase_changed(self.world, self._phase, phase)
+            self._phase = phase
+        for effect in effects:
+            if not self.is_alive:
+                return
             kind = type(effect)
             if kind is Transmit:
-                work.extend(self._transmit(effect.message))  # type: ignore[union-attr]
+                if not self._transmit(effect.message):  # type: ignore[union-attr]
+                    effects.extend(self._not_sent(effect.message))  # type: ignore[union-attr]
             elif kind is Open:
                 if self.socket is not None:
                     self.socket.close(lingers=True)
@@ -169,9 +187,10 @@ class SessionProcess(Process):
         """The session is over: so is the process."""
         self.crash()
 
-    def _transmit(self, message: Message) -> list[ParticipantEffect]:
-        if self.socket is None or self.socket.send(native.encode(self.dialect.header, message)):
-            return []
+    def _transmit(self, message: Message) -> bool:
+        return self.socket is None or self.socket.send(native.encode(self.dialect.header, message))
+
+    def _not_sent(self, message: Message) -> list[ParticipantEffect]:
         self.world.count("network", "participant's pipe full")
         return self.session.send_failed(message, self.now)
 
@@ -180,7 +199,8 @@ class SessionProcess(Process):
         if due_s < self._wake_s:
             self._wake_s = due_s
             # Sleeping takes a little longer than asked.
-            self.world.schedule.at(max(due_s, self.now) + self.random.random() * 0.002, self._wake, due_s)
+            now = self.world.schedule.now
+            self.world.schedule.at(max(due_s, now) + self.random.random() * 0.002, self._wake, due_s)
 
     def _wake(self, due_s: float) -> None:
         if due_s == self._wake_s:

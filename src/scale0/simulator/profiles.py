@@ -2,20 +2,23 @@
 
 Every tenth seed is *calm* (no faults, only clean leaves: every task must end in a reply), every tenth *fair* (equal
 workers with room: their dispatches differ by at most one, I13); the others are rough in their own ways. Seeds from
-`NETWORKS` on make networks of brokers, which `network_profiles` describes.
+`NETWORKS` on make networks of brokers, which `network_profiles` describes, with pairs as `star_profiles` has it.
 """
 
 from __future__ import annotations
 
+import hashlib
 from random import Random
 
 import msgspec
 
-from scale0.core.settings import BrokerSettings, Limits, ServiceSettings
+from scale0.core.settings import BrokerSettings, Limits, ManagementSettings, ServiceSettings
 from scale0.simulator.network import NetworkProfile
 from scale0.simulator.shapes import Shape
 
+MANAGER, PASSWORD = "operator", "open sesame"  # who may send MANAGEMENTREQ, where somebody may
 NETWORKS = 1_000_000  # the first seed of the worlds whose brokers know one another
+PAIRS = 2_000_000  # the first seed of those that have a pair for certain
 
 
 class ServiceProfile(msgspec.Struct, frozen=True):
@@ -48,7 +51,10 @@ class Profile(msgspec.Struct, frozen=True):
     slow_s: float  # how long a slow handler takes at most
     network: NetworkProfile
     limits: Limits
+    is_managed: bool = False  # MANAGEMENTREQ is heard, with the right password
     shape: Shape | None = None  # of the network, if the brokers know one another
+    faults: tuple[str, ...] | None = None  # the kinds that happen; None: all that this kind of world knows
+    strikes: frozenset[int] | None = None  # of the faults only these, by their number; None: all
 
     def attempts_max(self, service: str) -> int:
         """How often a task may be dispatched at most."""
@@ -75,8 +81,11 @@ class Profile(msgspec.Struct, frozen=True):
             service=configured,
             limits=self.limits,
             advertise=[endpoint],
+            management=ManagementSettings(_PASSWORDS if self.is_managed else {}),
         )
 
+
+_PASSWORDS = {MANAGER: hashlib.sha256(PASSWORD.encode()).hexdigest()}
 
 SERVICES = [
     ServiceProfile("once", idempotent=False, max_attempts=3),
@@ -184,7 +193,9 @@ def _rough(random: Random) -> Profile:
             strangers=4,
             error_clients=3,
             sessions=20,
+            joined_bytes=40,
         )
         if is_tight
         else Limits(),
+        is_managed=random.random() < 0.5,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from scale0.protocol import codec, dialects, ids
 from scale0.protocol.dialects import Dialect
 from scale0.protocol.messages import (
+    NO_VERSION,
     Config,
     ConfigAck,
     Connect,
@@ -37,13 +38,18 @@ class ReqProcess(Process):
         super().__init__(world, name, name)
         self.is_waiting = False
         self._turn = 0
+        self._config_version = NO_VERSION
 
     def start(self) -> None:
         if self.socket is not None:
             self.socket.close()
         self.socket = self.world.network.open(self, self.world.endpoints_for(self.random, self.name)[0])
         self.is_waiting = False
-        self.ask(Connect(identity=self.identity, nonce=self.nonce))
+        self.greet()
+
+    def greet(self) -> None:
+        """Who knows a config version names it, and is spared the config if that is current."""
+        self.ask(Connect(identity=self.identity, nonce=self.nonce, config_version=self._config_version))
 
     def ask(self, message: Message) -> None:
         assert self.socket is not None
@@ -60,8 +66,10 @@ class ReqProcess(Process):
             self.world.violation("rule 3", f"{self.label} got a message out of turn")
         self.is_waiting = False
         _, message = codec.decode(frames)
+        if isinstance(message, Config):
+            self._config_version = message.config_version
         if isinstance(message, ForceNegotiate):
-            self.ask(Connect(identity=self.identity, nonce=self.nonce))
+            self.greet()
         elif isinstance(message, Error) and message.fatal:
             self.crash()
         else:
@@ -127,7 +135,7 @@ class ReqWorker(ReqProcess):
 
     def _greet(self, socket: Socket) -> None:
         if socket is self.socket and not self.is_waiting:
-            self.ask(Connect(identity=self.identity, nonce=self.nonce))
+            self.greet()
 
     def _reply(self, socket: Socket, task: Task) -> None:
         if socket is self.socket and not self.is_waiting:

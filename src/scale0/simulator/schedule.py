@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Any
 
 START_S = 1_000.0  # not zero: a core that forgets to set a time shows
@@ -21,17 +21,18 @@ class Schedule:
         self._number = 0
 
     def at(self, time_s: float, action: Callable[..., None], *arguments: Any) -> None:
-        self._number += 1
-        heapq.heappush(self._heap, (time_s, self._number, action, arguments))
+        self._number = number = self._number + 1
+        heappush(self._heap, (time_s, number, action, arguments))
 
     def after(self, delay_s: float, action: Callable[..., None], *arguments: Any) -> None:
-        self.at(self.now + delay_s, action, *arguments)
+        self._number = number = self._number + 1
+        heappush(self._heap, (self.now + delay_s, number, action, arguments))
 
     def step(self) -> bool:
         """Do the next event. False when nothing is left."""
         if not self._heap:
             return False
-        time_s, _, action, arguments = heapq.heappop(self._heap)
+        time_s, _, action, arguments = heappop(self._heap)
         if time_s > self.now:
             self.now = time_s
         action(*arguments)

@@ -29,10 +29,12 @@ class BrokerShape(msgspec.Struct, frozen=True):
     services: tuple[str, ...] = ()  # those that it manages; empty: all
     is_late: bool = False
     table: Table = "push"  # how it shares its heartbeat table with all others
+    identity: str = ""  # if it is not to be called after its number
+    fallback_broker: str = ""  # the name of its standby
 
     @property
     def name(self) -> str:
-        return f"broker{self.number}"
+        return self.identity or f"broker{self.number}"
 
     @property
     def endpoint(self) -> str:
@@ -51,6 +53,7 @@ class BrokerShape(msgspec.Struct, frozen=True):
             endpoints=[self.endpoint],
             config_pub=self.publisher,
             peers=peers if self.table != "push" else [],
+            fallback_broker=self.fallback_broker,
         )
 
 
@@ -65,6 +68,8 @@ class Shape(msgspec.Struct, frozen=True):
     failback: Failback = "manual"
     failback_after_s: float = 2.0
     fallback_after_s: float = 0.5
+    takeover_timeout_s: float | None = None  # None: three intervals
+    given: Document | None = None  # what the operator has written; else it is made from the rest
 
     @property
     def groups(self) -> list[str]:
@@ -75,10 +80,23 @@ class Shape(msgspec.Struct, frozen=True):
         """The sets of services that some brokers manage, if not all manage all."""
         return [half for half in dict.fromkeys(broker.services for broker in self.brokers) if half]
 
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Each primary and its fallback, from the start."""
+        return [(broker.name, broker.fallback_broker) for broker in self.brokers if broker.fallback_broker]
+
+    @property
+    def listed(self) -> list[BrokerShape]:
+        """Those that are in the document from the start: all that are not late, or the first with its fallback."""
+        early = [broker for broker in self.brokers if not broker.is_late]
+        first = early[0]
+        return [one for one in early if one.name in (first.name, first.fallback_broker)] if self.joins else early
+
     def document(self, settings: BrokerSettings, shared: dict[str, Any]) -> Document:
         """What the operator writes: all brokers that are there from the start, or the first alone."""
-        early = [broker for broker in self.brokers if not broker.is_late]
-        listed = early[:1] if self.joins else early
+        if self.given is not None:
+            return self.given
+        listed = self.listed
         return Document(
             network="simulated",
             config_brokers=[name for name in self.config_brokers if name in {broker.name for broker in listed}],
@@ -94,6 +112,7 @@ class Shape(msgspec.Struct, frozen=True):
             failback=self.failback,
             failback_after_s=self.failback_after_s,
             fallback_after_s=self.fallback_after_s,
+            takeover_timeout_s=self.takeover_timeout_s,
             **shared,
         )
 

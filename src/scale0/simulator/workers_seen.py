@@ -37,6 +37,7 @@ class WorkersSeen:
         self._fresh: set[Process] = set()  # connected, and no READY since
         self._holders: dict[bytes, tuple[str, int]] = {}  # by token: label and attempt; 0 is a Majordomo worker's
         self._given_out: dict[bytes, set[int]] = {}
+        self._given_s: dict[bytes, float] = {}  # when it was last given out, by id
         self._majordomos: set[Process] = set()
         self._busy_majordomo: set[bytes] = set()  # by route: a Majordomo session is its connection
 
@@ -64,6 +65,11 @@ class WorkersSeen:
         self._given_out.pop(id_, None)
 
     def connected(self, process: Process, connect: Connect) -> None:
+        """CONNECT lists what it holds; what it was given of late and does not list has never reached it."""
+        covered_s = self.host.now - connect.covers_ms / 1000
+        for id_, attempt in self._holds.get(process, {}).items():
+            if id_ not in connect.in_flight and self._given_s.get(id_, 0.0) > covered_s:
+                self.take_back(id_, attempt)
         self._holds[process] = dict.fromkeys(connect.in_flight, 0)
         self._fresh.add(process)
 
@@ -122,6 +128,7 @@ class WorkersSeen:
         if task.attempt > attempts_max:
             self._fail("rule 9", f"attempt {task.attempt} of {show_id(task.id)}; at most {attempts_max} are allowed")
         given_out.add(task.attempt)
+        self._given_s[task.id] = self.host.now
         self.given_tokens.add(task.body[0])
         self._holders[task.body[0]] = (holder, task.attempt)
 

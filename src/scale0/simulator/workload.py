@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from scale0.simulator.world import World
 
 BUILT_IN = ("scale0.services", "scale0.workers", "scale0.brokers", "scale0.clients", "scale0.dead_letters")
+OPEN_MAX = 60  # tasks of one client in a rough world
 
 
 class Workload:
@@ -58,7 +59,7 @@ class Workload:
             client.submit("no.such.service", b"ok", self._timeout_s())
         elif chance < 0.12 and is_rough:
             client.cancel_one()
-        elif is_rough and sum(task.process is client for task in self.world.promises.open.values()) > 60:
+        elif is_rough and self.world.promises.open_of[client] > OPEN_MAX:
             return
         elif behaviour == b"poison":
             # A task that kills its worker: dispatched again while its service allows, then a dead letter.

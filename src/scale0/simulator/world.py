@@ -16,6 +16,7 @@ from scale0.simulator.checks_end import EndChecks
 from scale0.simulator.checks_end_network import NetworkEndChecks
 from scale0.simulator.checks_moves import MoveChecks
 from scale0.simulator.checks_promise import PromiseChecks
+from scale0.simulator.checks_star import StarChecks
 from scale0.simulator.faults import Faults
 from scale0.simulator.host import BrokerHost
 from scale0.simulator.majordomo_actors import MajordomoClient, MajordomoWorker
@@ -44,21 +45,23 @@ class Violation(AssertionError):
 
 
 class World:
-    def __init__(self, seed: int, profile: Profile | None = None) -> None:
+    def __init__(self, seed: int, profile: Profile | None = None, trace: Trace | None = None) -> None:
         self.seed = seed
         self.profile = profile or any_profile(seed)
         self.shape = self.profile.shape
         self.schedule = Schedule()
-        self.trace = Trace()
+        self.trace = trace or Trace()
         self.counts: Counter[tuple[str, str]] = Counter()
         self.faults_injected = 0
         self.steps_done = 0
         self.is_healed = False
         self.processes: dict[str, Process] = {}
+        self._living: dict[tuple[type[Process], ...], list[Process]] = {}
         self.saved: dict[str, SavedConfig] = {}  # what participants keep for their next process, by name
         self.promises = PromiseChecks(self)
         self.versions = VersionChecks(self)
         self.moves = MoveChecks(self)
+        self.stars = StarChecks(self)
         self._runs: Counter[str] = Counter()
         self._tokens = 0
         self._random = self.random_for("world")
@@ -66,7 +69,7 @@ class World:
         self.hosts: list[BrokerHost] = []
         self._make_hosts()
         self.faults = Faults(self)
-        self.workload = Workload(self)
+        self.workload = self.make_workload()
         self.end = EndChecks(self) if self.shape is None else NetworkEndChecks(self)
         self._populate()
 
@@ -86,7 +89,12 @@ class World:
 
     def new_token(self) -> bytes:
         self._tokens += 1
-        return b"token-%d" % self._tokens
+        token = b"token-%d" % self._tokens
+        self.stars.splits.born(token)
+        return token
+
+    def host_named(self, name: str) -> BrokerHost | None:
+        return next((host for host in self.hosts if host.name == name), None)
 
     def next_run(self, name: str) -> int:
         self._runs[name] += 1
@@ -121,11 +129,16 @@ class World:
         return name.startswith("worker") and _number(name) < kinds
 
     def of(self, *kinds: type[P]) -> list[P]:
-        """The living processes of these kinds."""
-        return [process for process in self.processes.values() if isinstance(process, kinds) and process.is_alive]
+        """The living processes of these kinds; not to be changed, for it is kept until somebody comes or goes."""
+        living = self._living.get(kinds)
+        if living is None:
+            every = self.processes.values()
+            living = self._living[kinds] = [one for one in every if isinstance(one, kinds) and one.is_alive]
+        return living  # type: ignore[return-value]
 
     def ended(self, process: Process) -> None:
         """A process is gone; another run of it starts after a while."""
+        self._living.clear()
         self.trace.event(self.schedule.now, process.label, "is gone")
         self.promises.ended(process)
         self.schedule.after(0.05 + self._random.random(), self.spawn, process.name)
@@ -138,7 +151,8 @@ class World:
     def step(self) -> None:
         self.steps_done += 1
         self.schedule.step()
-        self.promises.check()
+        if self.promises.due_s < self.schedule.now:
+            self.promises.check(self.schedule.now)
 
     def heal(self) -> None:
         """No more trouble: all that stood still goes on, all that is down comes up, nobody is cut off."""
@@ -160,6 +174,9 @@ class World:
 
     # --- making it ------------------------------------------------------------------------------------------------
 
+    def make_workload(self) -> Workload:
+        return Workload(self)
+
     def _make_hosts(self) -> None:
         if self.shape is not None:
             for broker in self.shape.brokers:
@@ -173,8 +190,7 @@ class World:
     def add_broker(self, broker: BrokerShape) -> None:
         """A broker of the network: by the document that lists it, or by joining one that is there."""
         assert self.shape is not None, "only a network grows"
-        is_first = not self.hosts
-        is_listed = is_first or not (self.shape.joins or broker.is_late)
+        is_listed = broker in self.shape.listed
         seeds = [host.endpoint for host in self.hosts[:2]]
         host = BrokerHost(
             self,
@@ -219,6 +235,7 @@ class World:
             return
         process = self._make(kind, name, index)
         self.processes[name] = process
+        self._living.clear()
         self.trace.event(self.schedule.now, process.label, "starts")
         process.start()
 
@@ -226,7 +243,7 @@ class World:
         if kind in ("client", "probe"):
             return ClientProcess(self, name, name)
         if kind == "worker":
-            return WorkerProcess(self, name, name, *self._services_and_capacity(name))
+            return self.make_worker(name)
         if kind == "twin":
             return WorkerProcess(self, name, "worker0", *self._services_and_capacity("worker0"))
         if kind == "mdpclient":
@@ -238,6 +255,9 @@ class World:
         if kind == "reqworker":
             return ReqWorker(self, name, self.profile.services[-1].name)
         return Nuisance(self, name)
+
+    def make_worker(self, name: str) -> WorkerProcess:
+        return WorkerProcess(self, name, name, *self._services_and_capacity(name))
 
     def _services_and_capacity(self, name: str) -> tuple[list[str], int]:
         names = self.services_for(name)

@@ -1,0 +1,99 @@
+"""The one case that two brokers cannot decide, known by its signs; and what participants make of it.
+
+If the link of a pair is cut and each of the two is reached by somebody, both serve, in different epochs. Then a task
+that waited at both may be given out by both, and a client may be told by one that its task never ran while the other
+runs it. That is excused, and counted, if both were active at one time within the life of the task, neither stood still
+then, and the task was first given out after that had begun. Nothing else is.
+
+Participants sort it out by the epochs: none obeys a lower one than it has seen (I9).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from scale0.core.link_settings import Phase
+from scale0.core.star import Star
+from scale0.protocol.messages import Config, ConfigAck, Message, Pong, ReadyOk
+
+if TYPE_CHECKING:
+    from scale0.simulator.host import BrokerHost
+    from scale0.simulator.network import Socket
+    from scale0.simulator.process import SessionProcess
+    from scale0.simulator.world import World
+
+
+class Splits:
+    """When both brokers of a pair were active, over all pairs of a world; a pair is its primary and its fallback."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._together: dict[tuple[str, str], list[tuple[float, float]]] = {}  # by pair: from when to when
+        self._gave_out: dict[bytes, dict[str, float]] = {}  # by token: brokers of pairs, and when they first did
+        self._born_s: dict[bytes, float] = {}  # by token
+        self._told: dict[Socket, tuple[str, int]] = {}  # the pair and epoch that a connection has named
+        self._seen: dict[SessionProcess, dict[str, int]] = {}  # the highest epoch of each pair
+
+    # --- both active ------------------------------------------------------------------------------------------------
+
+    def look_at(self, host: BrokerHost) -> None:
+        """Whether both are active now; one that stands still does nothing."""
+        pair = host.broker.state.pair
+        assert pair is not None, "only one of a pair is looked at"
+        both = (pair.name, pair.partner if pair.is_primary else host.name)
+        times = self._together.setdefault(both, [])
+        was_so = bool(times) and times[-1][1] == math.inf
+        is_so = all((one := self.world.host_named(name)) is not None and is_active(one) for name in both)
+        if is_so and not was_so:
+            self.world.count("star moment", "both are active")
+            self.world.trace.event(host.now, "star", f"{both[0]} and {both[1]} are both active")
+            times.append((host.now, math.inf))
+        elif was_so and not is_so:
+            times[-1] = (times[-1][0], host.now)
+
+    def born(self, token: bytes) -> None:
+        """A task is about to be submitted."""
+        if self.world.shape is not None:
+            self._born_s[token] = self.world.schedule.now
+
+    def given_out(self, host: BrokerHost, token: bytes) -> None:
+        """A broker of a pair dispatches it, or forwards it."""
+        self._gave_out.setdefault(token, {}).setdefault(host.name, host.now)
+
+    def excuse(self, token: bytes, *, by_both: bool = True) -> bool:
+        """Whether both brokers of a pair gave this task out, or one of them, but not before both were active."""
+        given_s, born_s = self._gave_out.get(token, {}), self._born_s.get(token, 0.0)
+        for both, times in self._together.items():
+            given = [given_s[name] for name in both if name in given_s]
+            is_meant = len(given) == 2 if by_both else bool(given)
+            if is_meant and any(from_s <= min(given) and born_s <= until_s for from_s, until_s in times):
+                self.world.count("star moment", f"excused: {'run' if by_both else 'told'} by both")
+                return True
+        return False
+
+    # --- participants -----------------------------------------------------------------------------------------------
+
+    def obeyed(self, process: SessionProcess, socket: Socket, message: Message) -> None:
+        """A participant has taken a message: if it is up after that, its broker's epoch is the highest it has seen."""
+        if isinstance(message, Config | ConfigAck):
+            self._told[socket] = (message.pair, message.epoch)
+        elif isinstance(message, Pong | ReadyOk):
+            self._told[socket] = (self._told.get(socket, ("", 0))[0], message.epoch)
+        else:
+            return
+        pair, epoch = self._told[socket]
+        if not pair or not epoch:
+            return
+        seen = self._seen.setdefault(process, {})
+        highest = seen.get(pair, 0)
+        if epoch < highest and process.socket is socket and process.session.link.phase is Phase.UP:
+            self.world.violation("I9", f"{process.label} obeys epoch {epoch} of {pair}, and has seen {highest}")
+        seen[pair] = max(epoch, highest)
+
+
+def is_active(host: BrokerHost) -> bool:
+    """Whether it serves, as one of a pair or because it has heard that there is none, and does not stand still."""
+    state = host.broker.state
+    may_serve = state.pair is None or state.pair.star is Star.ACTIVE
+    return host.is_running and not host.is_paused and may_serve and state.mode in ("active", "draining")
