@@ -8,12 +8,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
 BENCH_STAMP := $(VENV)/.bench-done
+FUZZ_STAMP := $(VENV)/.fuzz-done
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 JOBS ?= 2
 
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types test-fast test-slow sim bench clean
+.PHONY: help setup demo test lint types test-fast test-slow sim chaos fuzz bench clean
 
 help: ## this list
 	@echo "Scale0: start more workers, anywhere, and they are found, balanced and watched."
@@ -46,6 +47,11 @@ $(BENCH_STAMP): $(STAMP)
 	@$(PIP_INSTALL) --editable ".[bench]"
 	@touch $@
 
+$(FUZZ_STAMP): $(STAMP)
+	@echo "installing what leads the fuzzers by coverage"
+	@$(PIP_INSTALL) --editable ".[fuzz]"
+	@touch $@
+
 demo: $(STAMP) ## two brokers, workers, a load, killed workers, a killed broker, and the books balanced, in 20 seconds
 	@$(BIN)/scale0 demo $(ARGS)
 
@@ -65,8 +71,14 @@ test-fast: $(STAMP) ## the tests that take seconds
 test-slow: $(STAMP) ## the tests that take minutes
 	@$(BIN)/python -m pytest -n $(JOBS) -m slow $(ARGS)
 
-sim: $(STAMP) ## the network in a simulator, with faults; make sim ARGS="--seeds 0..1000 --steps 5000"
-	@$(BIN)/python -m scale0.simulator $(or $(ARGS),--seeds 0..300,1000000..1000150 --steps 3000)
+sim: $(STAMP) ## networks in a simulator, with faults, on all cores; make sim ARGS="--for 30m --steps 10000"
+	@$(BIN)/scale0 sim $(or $(ARGS),--for 2m)
+
+chaos: $(STAMP) ## real faults in real processes, 500 cycles of them, in about 15 minutes; docs/chaos.md has the options
+	@$(BIN)/python -m tests.chaos $(ARGS)
+
+fuzz: $(FUZZ_STAMP) ## hostile input of every kind, led by coverage; make fuzz ARGS="--for 3600 --targets broker"
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 bench: $(BENCH_STAMP) ## speed and memory against named peers, in one run
 	@$(BIN)/python benchmarks/run.py $(ARGS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,17 @@ import msgspec
 import pytest
 
 import scale0
-from scale0.core import builtin, heartbeat_table, management, peer_dialect
+from scale0.core import builtin, heartbeat_table, management, peer_dialect, stream
 from scale0.core.broker import Broker
 from scale0.core.effects import Route
 from scale0.core.settings import BrokerSettings, Limits
+from scale0.core.star import TABLE, Event
 from scale0.protocol import dialects, limits, native
 from scale0.protocol.codes import Code
+from scale0.protocol.commands import ALIASES, COMMANDS
 from scale0.protocol.dialects import Dialect
 from scale0.protocol.ids import id_prefix, make_id
 from scale0.protocol.messages import (
-    ALIASES,
-    COMMANDS,
     Command,
     ConfigAck,
     Connect,
@@ -43,7 +44,7 @@ from tests.protocol import test_majordomo as majordomo
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PROTOCOL = (ROOT / "docs" / "protocol.md").read_text()
-RULES_OF_NOW = [*range(1, 31), 32, 33, 34, 35]
+RULES_OF_NOW = range(1, 36)
 PACKAGES = {path.stem for path in (ROOT / "src" / "scale0").iterdir() if not path.stem.startswith("_")}
 
 
@@ -232,6 +233,41 @@ def test_what_peers_say_is_what_the_code_says() -> None:
     assert keys_of("key of a table row") == list(heartbeat_table.rows(busy_broker().state)[0])
     used = {"identity", "nonce", "config_version", "in_flight", "broker", "network", "is_joining"}
     assert set(keys_of("parameter of CONNECT")) == used <= set(Connect.__struct_fields__)
+
+
+def test_changes_of_the_state_stream_are_those_of_the_code() -> None:
+    told = [(row[0], int(row[1]), quoted(row[2])) for row in table_headed(PROTOCOL, "change in STREAM")]
+    kinds = [(kind, kind.__struct_config__.tag) for kind in stream.Change.__subclasses__()]
+    assert told == [(kind.__name__, tag, list(kind.__struct_fields__)) for kind, tag in kinds]
+    assert set(stream.Change.__subclasses__()) == set(stream.AnyChange.__args__)
+
+
+def test_transitions_of_a_pair_are_those_of_the_code() -> None:
+    """Each cell of the table names states; a partner's state may have the higher or the lower epoch."""
+    verdicts = {"serve": "SERVE", "follow": "FOLLOW", "step down": "STEP_DOWN", "go on": "RESUME"}
+    told: dict[tuple[str, str], str] = {}
+    for own, other, follows in table_headed(PROTOCOL, "own state"):
+        verdict = verdicts.get(follows.partition(":")[0], "PRIMARY_SERVES")
+        for star, event in product(own.split(", "), _events(other)):
+            told[star.upper(), event] = verdict
+    assert told == {(star.name, event.name): verdict.name for (star, event), verdict in TABLE.items()}
+
+
+def _events(cell: str) -> list[str]:
+    """`active, with a higher epoch` is AHEAD, `active in a lower epoch` is not, `active` alone is both."""
+    if cell.startswith("nothing"):
+        return [Event.ASKED.name]
+    events: list[str] = []
+    for said in cell.replace(", with a", " with a").split(", "):
+        name = f"PEER_{said.split()[0].upper()}"
+        has_both = f"{name}_AHEAD" in Event.__members__
+        if "lower" in said or not has_both:
+            events.append(name)
+        elif "higher" in said:
+            events.append(f"{name}_AHEAD")
+        else:
+            events += [name, f"{name}_AHEAD"]
+    return events
 
 
 def test_every_message_that_a_peer_may_send_is_told_of() -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from scale0.cli.config_command import text_of
-from scale0.cli.network_view import TROUBLES
+from scale0.cli.network_view import GOOD_STATES, TROUBLES
 from scale0.protocol import documents, network_rules
 from scale0.protocol.document_fields import OLDER_NAMES, fields_of
 from scale0.protocol.network import BrokerEntry, Document, GroupBroker, GroupConfig, GroupEntry, Part, PeerEntry
@@ -96,4 +96,4 @@ def test_every_alarm_is_told_of() -> None:
 
 
 def test_every_state_of_a_broker_is_told_of() -> None:
-    assert {row[0] for row in table_headed(OPERATING, "state")} == {"active", *TROUBLES}
+    assert {row[0] for row in table_headed(OPERATING, "state")} == {*GOOD_STATES, *TROUBLES}

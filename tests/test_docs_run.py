@@ -5,7 +5,8 @@ block is executed, and what it prints must be what its comments `# prints: …` 
 
 In a console block each `$ scale0 …` line is run and its output compared, errors included; commands that do not end by
 themselves end with the test. A block that starts brokers is a play of its own: these run on free ports, whatever
-addresses are shown, and in what comes out times, ages and hashes may differ.
+addresses are shown, and in what comes out times, ages and hashes may differ. Where a file says on which addresses its
+brokers listen, it gets free ones too.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,10 +31,13 @@ from scale0 import Client
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 SHOWN_ENDPOINT = "tcp://127.0.0.1:5555"
-LIMIT_S = 60
-SETTLING_S = 0.6
+LIMIT_S = 120
+SETTLING_S = 3.0
 ENDLESS = ("broker", "worker")
 LISTINGS = ("network", "services", "workers")
+LIVENESS = 6
+LOOK_S = 0.05  # between two looks
+_pause = threading.Event()  # never set
 
 
 class Block(NamedTuple):
@@ -76,6 +82,11 @@ def commands_of(block: Block) -> list[tuple[list[str], str]]:
     return [(shlex.split(typed, comments=True), output) for typed, output in found]
 
 
+def lists_brokers(name: str) -> bool:
+    """Whether the documents' file of this name says where brokers listen."""
+    return any(block.title == name and "[[brokers]]" in block.text for block in FILES)
+
+
 class Stage(NamedTuple):
     """A broker, the documents' workers, and where their files are."""
 
@@ -114,7 +125,7 @@ class Stage(NamedTuple):
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("documents")
     processes: list[subprocess.Popen[bytes]] = []
-    with scale0.testing.broker(default_heartbeat_interval_s=SETTLING_S / 3, liveness=3) as broker:
+    with scale0.testing.broker(default_heartbeat_interval_s=SETTLING_S / LIVENESS, liveness=LIVENESS) as broker:
         stage = Stage(broker.endpoint, folder)
         write_files(folder, broker.endpoint)
         for block in WORKERS:
@@ -142,6 +153,7 @@ def wait_until_served(endpoint: str) -> None:
             served = {row["name"] for row in listing["rows"] if row["workers"]}
             if served >= wanted and listing["broker"]["uptime_us"] > SETTLING_S * 1e6:
                 return
+            _pause.wait(LOOK_S)
     raise AssertionError(f"not served after {LIMIT_S} s: {wanted - served}")
 
 
@@ -179,13 +191,43 @@ class Play:
         self.folder = folder
         self.started: list[subprocess.Popen[str]] = []
         self._real: dict[str, str] = {}
+        self._reserved: list[socket.socket] = []
+        self._listing = {name for name in re.findall(r"--config (\S+)", block.text) if lists_brokers(name)}
         write_files(folder, SHOWN_ENDPOINT)
+        for name in self._listing:
+            for shown in re.findall(r"tcp://127\.0\.0\.1:\d+", (folder / name).read_text()):
+                self._real[shown] = self._reserve()
+        self._write_files()
         exported = [
             word.partition("=")
             for line in re.findall(r"^\$ export (.*)", block.text, re.MULTILINE)
             for word in shlex.split(line)
         ]
         self._variables = {name: value for name, _, value in exported} | {"XDG_STATE_HOME": str(folder / "state")}
+
+    def _reserve(self) -> str:
+        """A free port that stays so: it is bound here, and who listens there may bind it too."""
+        reserved = socket.socket()
+        self._reserved.append(reserved)
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{reserved.getsockname()[1]}"
+
+    def _write_files(self) -> None:
+        write_files(self.folder, self._real.get(SHOWN_ENDPOINT, SHOWN_ENDPOINT))
+        for name in self._listing:
+            text = (self.folder / name).read_text()
+            for shown, real in self._real.items():
+                text = text.replace(shown, real)
+            (self.folder / name).write_text(text)
+
+    def end(self) -> None:
+        for process in self.started:
+            process.kill()
+        for process in self.started:
+            process.communicate(timeout=LIMIT_S)
+        for reserved in self._reserved:
+            reserved.close()
 
     def perform(self, words: list[str], output: str) -> None:
         words = [self._real.get(word, word) for word in words]
@@ -208,12 +250,24 @@ class Play:
         shown = words.pop(words.index("--bind") + 1) if "--bind" in words else SHOWN_ENDPOINT
         if "--bind" in words:
             words.remove("--bind")
-        broker = self._stage.start([*words, "--bind", "tcp://127.0.0.1:0"], **self._variables)
+        if not self._listing.intersection(words):
+            words = [*words, "--bind", "tcp://127.0.0.1:0"]
+        broker = self._stage.start(words, **self._variables)
         self.started.append(broker)
         assert broker.stdout is not None
-        bound = broker.stdout.readline().split()[-1]
+        found = re.search(r"ready on (\S+)", broker.stdout.readline())
+        assert found, "it did not start"
+        bound = found[1]
         self._real.setdefault(shown, bound)  # a second one without an address takes a free port
-        write_files(self.folder, self._real.get(SHOWN_ENDPOINT, bound))
+        self._write_files()
+        if "--join" in words:
+            self._await_joined(bound)
+
+    def _await_joined(self, bound: str) -> None:
+        """Who types the next command does so when the broker has joined."""
+        until_s = time.monotonic() + LIMIT_S
+        while "joining" in (seen := self._stage.run(["network", "--json", "--broker", bound], **self._variables)):
+            assert time.monotonic() < until_s, seen
 
     def _await(self, words: list[str], output: str) -> None:
         """A listing follows the network: it is asked for until it shows what the document says."""
@@ -229,6 +283,7 @@ class Play:
         text = re.sub(r"(\d+\.\d+)\.[0-9a-f]{8}\b", r"\1.HASH", text)
         text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "TIME", text)
         text = re.sub(r" \d+\.\d+$", " AGE", text, flags=re.MULTILINE)
+        text = re.sub(r"after [\d.,]+ m?s", "after TIME", text)
         return re.sub(r"[ ]+", " ", text)
 
 
@@ -240,10 +295,7 @@ def test_console_block_that_starts_brokers_shows_what_comes_out(block: Block, tm
             play.perform(words, output)
         assert all(process.poll() is None for process in play.started), "it ended by itself"
     finally:
-        for process in play.started:
-            process.kill()
-        for process in play.started:
-            process.communicate(timeout=LIMIT_S)
+        play.end()
 
 
 def test_every_make_target_that_a_document_names_exists() -> None:

@@ -52,7 +52,7 @@ def test_continuous_integration_runs_what_developers_run() -> None:
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 def test_make_alone_lists_what_can_be_made() -> None:
     listed = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
-    for target in ("setup", "demo", "test", "test-slow", "sim", "bench", "clean"):
+    for target in ("setup", "demo", "test", "test-slow", "sim", "fuzz", "bench", "clean"):
         assert f"make {target} " in listed
 
 

@@ -3,14 +3,18 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scale0.errors import SettingsError
 from scale0.protocol.messages import TaskReply
 from scale0.testing import TestBroker, TestNetwork, broker, running_network
+from tests.integration.networks import LIMIT_S, until
 from tests.integration.wire import RawClient, RawWorker
 
+# What is new is soon told, and who is late on a busy machine is not missed.
+QUICK: dict[str, Any] = {"default_heartbeat_interval_s": 0.2, "liveness": 15}
 BOTH = pytest.mark.parametrize("process", [False, True])
 
 
@@ -77,10 +81,11 @@ def test_broker_process_does_not_outlive_the_one_that_started_it() -> None:
     script = (
         "import os, scale0.testing as t\nwith t.broker(process=True) as b:\n print(b.pid, flush=True)\n os._exit(0)"
     )
-    ended = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, timeout=LIMIT_S, check=True
+    )
     status = Path(f"/proc/{ended.stdout.strip()}/status")
-    while status.exists() and "State:\tZ" not in status.read_text():
-        pass
+    until(lambda: not status.exists() or "State:\tZ" in status.read_text(), "it has ended")
 
 
 def test_unexpected_exception_in_the_broker_fails_the_test_that_uses_it() -> None:
@@ -96,20 +101,20 @@ def test_fixture_is_there_without_an_import(scale0_broker: TestBroker) -> None:
 
 def test_importing_needs_neither_pytest_nor_zeromq() -> None:
     script = "import sys, scale0.testing; sys.exit(bool({'pytest', 'zmq', 'msgspec'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", script], timeout=LIMIT_S, check=False).returncode == 0
 
 
 @BOTH
 def test_brokers_of_a_network_have_found_one_another_when_the_block_begins(process: bool) -> None:
-    with running_network(3, group="eu", process=process, default_heartbeat_interval_s=0.2) as network:
+    with running_network(3, group="eu", process=process, **QUICK) as network:
         assert len(set(network.endpoints)) == 3
         for asked in network.brokers:
             rows = asked.listing("network")["rows"]
             assert {row["identity"] for row in rows} == {"broker-1", "broker-2", "broker-3"}
             assert {row["group"] for row in rows} == {"eu"}
         with RawWorker(network.endpoints[0]) as worker, RawClient(network.endpoints[1]) as client:
-            while not any("echo" in row["services"] for row in network.brokers[1].listing("network")["rows"]):
-                worker.beat()
+            listing = network.brokers[1].listing
+            until(lambda: any("echo" in row["services"] for row in listing("network")["rows"]), "it knows the worker")
             task_id = client.submit("echo", b"over")
             worker.reply(worker.take(), b"there")
             assert client.hear_a(TaskReply).id == task_id
@@ -117,9 +122,8 @@ def test_brokers_of_a_network_have_found_one_another_when_the_block_begins(proce
 
 @BOTH
 def test_killed_broker_of_a_network_comes_back_into_it(process: bool, tmp_path: Path) -> None:
-    settings = {"default_heartbeat_interval_s": 0.2, "process": process}
     for state_dir in (None, tmp_path):
-        with running_network(2, state_dir=state_dir, **settings) as network:  # type: ignore[arg-type]
+        with running_network(2, state_dir=state_dir, process=process, **QUICK) as network:
             first, second = network.brokers
             first.kill()
             network.wait()  # for those that run

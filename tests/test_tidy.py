@@ -21,10 +21,21 @@ LAYERS: dict[str, set[str]] = {
     "transport": {"core", "protocol", "errors"},
     "client": {"transport", "core", "protocol", "encoding", "errors"},
     "worker": {"transport", "core", "protocol", "encoding", "errors"},
-    "simulator": {"core", "protocol", "errors"},
+    "simulator": {"core", "protocol", "encoding", "errors"},
     "management": {"client", "worker", "transport", "core", "protocol", "encoding", "errors"},
     "testing": {"client", "worker", "transport", "core", "protocol", "encoding", "errors"},
-    "cli": {"management", "testing", "client", "worker", "transport", "core", "protocol", "encoding", "errors"},
+    "cli": {
+        "management",
+        "testing",
+        "client",
+        "worker",
+        "simulator",
+        "transport",
+        "core",
+        "protocol",
+        "encoding",
+        "errors",
+    },
     "__main__": {"cli"},
 }
 """Each part of the package and the parts that it may import, besides itself."""

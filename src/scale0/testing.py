@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from scale0.transport.running import InProcess, InThread
     from scale0.transport.server import Server
 
-START_S: Final = 20.0  # the longest wait for a broker's answer, or for brokers to find one another
+START_S: Final = 60.0  # the longest wait for a broker's answer, or for brokers to find one another
 ASK_S: Final = 2.0  # the longest wait for one answer of a broker that may just be starting
 LOOK_S: Final = 0.02  # between two looks at a network that is not complete yet
 ANY_PORT: Final = "tcp://127.0.0.1:0"

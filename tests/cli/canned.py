@@ -76,9 +76,11 @@ def network_broker(identity: str, **changes: Any) -> dict[str, Any]:
         "identity": identity,
         "group": identity.partition("-")[0],
         "state": "active",
+        "star": None,
         "is_self": is_self,
         "endpoints": [f"tcp://{identity}:5555"],
         "epoch": 1,
+        "fallback": None,
         "config_version": "1.42.00c0ffee",
         "is_behind": False,
         "fallback_broker": "",
@@ -94,6 +96,12 @@ def network_broker(identity: str, **changes: Any) -> dict[str, Any]:
         "is_sequencer": is_self,
         **changes,
     }
+
+
+def standby_broker(identity: str, **changes: Any) -> dict[str, Any]:
+    """The one of a pair that follows the other."""
+    idle = {"state": "passive", "star": "passive", "workers": 0, "clients": 0, "services": {}}
+    return network_broker(identity, **{**idle, **changes})
 
 
 def gone_broker(identity: str, **changes: Any) -> dict[str, Any]:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from scale0.cli import broker_command
 from scale0.cli.broker_command import BrokerOptions, Plan
+from scale0.core.broker import Broker
+from scale0.core.settings import BrokerSettings
 from scale0.errors import SettingsError, UsageError
+from scale0.protocol.network import BrokerEntry, Document
+from scale0.transport.server import Server
 
 HOME = {"HOME": "/home/ada"}
 SEED = "tcp://10.0.0.1:5555"
@@ -68,6 +74,25 @@ def test_what_is_no_address_is_refused_with_an_example(endpoint: str) -> None:
 def test_the_ready_line_is_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:
     broker_command.announce("eu-1", ["tcp://127.0.0.1:5555"])
     assert capsys.readouterr().out == "scale0 broker eu-1 ready on tcp://127.0.0.1:5555\n"
+
+
+@pytest.mark.parametrize(("identity", "waits"), [("a", "waits for b"), ("b", "standby of a"), ("c", "")])
+def test_the_ready_line_says_of_one_of_a_pair_that_it_does_not_serve_yet(
+    identity: str, waits: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    brokers = [BrokerEntry(identity="a", fallback_broker="b"), BrokerEntry(identity="b"), BrokerEntry(identity="c")]
+    broker = Broker(BrokerSettings(identity=identity), now=0.0, wall_s=1e9, document=Document(brokers=brokers))
+    server = cast("Server", SimpleNamespace(broker=broker))
+    assert broker_command.waiting_for(server) == waits
+    broker_command.announce(identity, ["tcp://127.0.0.1:5555"], waits)
+    assert capsys.readouterr().out.partition("5555")[2] == (f" ({waits})\n" if waits else "\n")
+
+
+def test_a_fallback_that_served_last_waits_for_the_primary() -> None:
+    brokers = [BrokerEntry(identity="a", fallback_broker="b"), BrokerEntry(identity="b")]
+    settings, document = BrokerSettings(identity="b"), Document(brokers=brokers)
+    broker = Broker(settings, now=0.0, wall_s=1e9, document=document, was_serving=True, epoch=4)
+    assert broker_command.waiting_for(cast("Server", SimpleNamespace(broker=broker))) == "waits for a"
 
 
 def test_a_broker_that_joins_is_said_to_be_joining(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,6 +25,7 @@ COMMANDS = [
     "dead-letters",
     "manage",
     "config",
+    "drill",
 ]
 
 

@@ -24,8 +24,7 @@ def address() -> Iterator[str]:
         processes.broker("--identity", "eu-1", limit_s=MODULE_LIMIT_S) as (_child, endpoint),
         running("worker", "examples.greet:worker", "--broker", endpoint, "--capacity", "3", limit_s=MODULE_LIMIT_S),
     ):
-        # Unknown services wait while a broker is new: the first call returns when the worker is there.
-        assert scale0("call", "greet", '"Ada"', broker=endpoint).returncode == 0
+        processes.await_answer(endpoint, "greet", "hello Ada")
         yield endpoint
 
 
@@ -126,7 +125,7 @@ def test_a_worker_leaves_cleanly_at_a_signal() -> None:
         processes.broker() as (_broker, endpoint),
         running("worker", "examples.greet:worker", "--broker", endpoint) as worker,
     ):
-        assert scale0("call", "greet", '"Ada"', broker=endpoint).returncode == 0
+        processes.await_answer(endpoint, "greet", "hello Ada")
         code, err = end(worker)
         assert code == 0, err
         assert json.loads(scale0("workers", "--json", broker=endpoint).stdout)["rows"] == []

@@ -9,7 +9,7 @@ import pytest
 from scale0.cli import listings
 from scale0.cli.network_view import NETWORK, SERVICES_SHOWN_MAX
 from scale0.cli.views import BrokerInfo, Row
-from tests.cli.canned import gone_broker, listing, network_broker
+from tests.cli.canned import gone_broker, listing, network_broker, standby_broker
 
 EU = BrokerInfo("eu-1", "active", 1, "1.42.00c0ffee", network="prod")
 
@@ -21,22 +21,26 @@ def drawn(*rows: Row, width: int | None = None, is_wide: bool = False) -> list[s
 
 def test_a_network_in_trouble_looks_as_in_the_design() -> None:
     rows = [
-        network_broker("eu-1", fallback_broker="eu-2"),
+        network_broker("eu-1", fallback_broker="eu-1b", fallback="in sync"),
+        standby_broker("eu-1b"),
         network_broker("eu-2", fallback_groups=["us"], services={"render": 7, "ocr": 0}, forwarded=1_204, received=30),
-        gone_broker("us-1", fallback_broker="eu-2"),
+        gone_broker("us-1", fallback_broker="us-1b"),
+        network_broker("us-1b", fallback="lost", services={}),
     ]
     assert drawn(*rows) == [
-        "✗ prod: 3 brokers, 1 gone",
-        "GROUP BROKER STATE    FALLBACK      WORKERS CLIENTS QUEUED CONFIG HEARD s",
-        "us    us-1   ✗ gone   ● eu-2 active       0       –      – v42         14",
-        "eu    eu-1   ● active ● eu-2 active      12       3      0 v42          0",
-        "eu    eu-2   ● active → us               12       3      0 v42        1.2",
+        "✗ prod: 5 brokers, 1 gone, us-1b serves for us-1",
+        "GROUP BROKER STATE     FALLBACK        WORKERS CLIENTS QUEUED CONFIG HEARD s",
+        "us    us-1   ✗ gone    ● us-1b active        0       –      – v42         14",
+        "eu    eu-1   ● active  ○ eu-1b in sync      12       3      0 v42          0",
+        "eu    eu-1b  ○ passive –                     0       0      0 v42        1.2",
+        "eu    eu-2   ● active  → us                 12       3      0 v42        1.2",
+        "us    us-1b  ● active  ✗ us-1 gone          12       3      0 v42        1.2",
         "Links: ✗ eu-1↔us-1 silent 14 s · forwarded eu-1→eu-2 1,204, eu-2→eu-1 30",
         "SERVICES",
         "✗ ocr no worker",
         "render 19 (eu-1 12, eu-2 7)",
         "Next: scale0 broker --identity us-1 --bind tcp://us-1:5555 --join tcp://eu-1:5555   "
-        "(it is gone: start it again, or scale0 manage forget_broker us-1)",
+        "(it is gone: start it again; us-1b has no standby until then)",
     ]
 
 
@@ -44,6 +48,68 @@ def test_a_healthy_network_is_quiet() -> None:
     lines = drawn(network_broker("eu-1"), network_broker("eu-2"))
     assert lines[0] == "● prod: 2 brokers, all active"
     assert not [line for line in lines if line.startswith(("Links", "Next"))]
+
+
+def test_a_pair_as_it_should_be_is_quiet_too() -> None:
+    lines = drawn(network_broker("eu-1", fallback_broker="eu-2", fallback="in sync"), standby_broker("eu-2"))
+    assert lines[0] == "● prod: 2 brokers, 1 active, 1 standby"
+    assert not [line for line in lines if line.startswith(("Links", "Next"))]
+
+
+def test_a_standby_that_is_not_linked_with_the_asked_broker_is_no_fault() -> None:
+    away = {"link": "none", "heard_us": None, "config_version": None, "workers": None, "clients": None, "queued": None}
+    primary = network_broker("eu-2", fallback_broker="eu-2b", fallback="in sync")
+    lines = drawn(network_broker("eu-1"), primary, standby_broker("eu-2b", **away))
+    assert lines[0] == "● prod: 3 brokers, 2 active, 1 standby"
+    assert lines[4].split() == ["eu", "eu-2b", "○", "passive", *"––––––"]
+    assert not [line for line in lines if line.startswith(("Links", "Next"))]
+
+
+PAIRS = {
+    "behind": [network_broker("eu-1", fallback_broker="eu-2", fallback="behind"), standby_broker("eu-2")],
+    "standing in": [
+        network_broker("eu-1", fallback="in sync"),
+        standby_broker("eu-2", fallback_broker="eu-1"),
+    ],
+    "split": [
+        network_broker("eu-1"),
+        network_broker("eu-2", epoch=3, fallback_broker="eu-3", fallback="lost"),
+        network_broker("eu-3", epoch=4, fallback="lost"),
+    ],
+    "handing over": [
+        network_broker("eu-1", state="holding", fallback_broker="eu-2", fallback="in sync"),
+        standby_broker("eu-2"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("pair", "fill", "sentence", "command"),
+    [
+        ("behind", "warn", "prod: 2 brokers, eu-2 does not keep up", "scale0 brokers --json --broker tcp://eu-1:5555 "),
+        (
+            "standing in",
+            "ok",
+            "prod: 2 brokers, 1 active, 1 standby, eu-1 serves for eu-2",
+            "scale0 failback eu-2 ",
+        ),
+        (
+            "split",
+            "bad",
+            "prod: 3 brokers, eu-2 and eu-3 both serve",
+            "scale0 manage disable --broker tcp://eu-2:5555 ",
+        ),
+        ("handing over", "warn", "prod: 2 brokers, 1 holding", ""),
+    ],
+)
+def test_the_verdict_and_the_next_command_fit_the_pair(pair: str, fill: str, sentence: str, command: str) -> None:
+    assert NETWORK.verdict(PAIRS[pair], EU) == (fill, sentence)
+    advice = NETWORK.advise(PAIRS[pair])
+    assert advice.startswith(command) if command else not advice
+
+
+def test_a_standby_that_does_not_keep_up_is_marked_beside_its_primary() -> None:
+    assert "! eu-2 behind" in drawn(*PAIRS["behind"])[2]
 
 
 @pytest.mark.parametrize(
@@ -125,8 +191,8 @@ def test_the_worst_trouble_stands_first() -> None:
     assert [row["identity"] for row in sorted(rows, key=NETWORK.rank)] == ["us-9", "eu-3", "eu-2", "eu-1"]
 
 
-def test_a_narrow_terminal_keeps_state_and_config() -> None:
+def test_a_narrow_terminal_keeps_state_fallback_and_config() -> None:
     lines = drawn(network_broker("eu-1"), width=40)
-    assert lines[1].split()[:3] == ["BROKER", "STATE", "WORKERS"]
+    assert lines[1].split()[:3] == ["BROKER", "STATE", "FALLBACK"]
     assert "CONFIG" in lines[1]
     assert "columns: --wide" in "\n".join(lines)

@@ -21,7 +21,7 @@ from scale0.cli.worker_supervisor import snapshot
 from scale0.client import Client
 from scale0.testing import TestBroker, broker
 
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 TASKS = """
 import os
 from scale0.worker import Worker
@@ -64,13 +64,13 @@ def until(ask: Callable[[], Any], what: str) -> Any:
 
 
 def workers(client: Client) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = client.call("scale0.workers", timeout=10)["rows"]
+    rows: list[dict[str, Any]] = client.call("scale0.workers", timeout=LIMIT_S)["rows"]
     return [row for row in rows if row["state"] == "ready"]
 
 
 @pytest.fixture
 def running() -> Iterator[TestBroker]:
-    with broker(default_heartbeat_interval_s=0.5) as running:
+    with broker(default_heartbeat_interval_s=0.5, liveness=6) as running:
         yield running
 
 
@@ -78,7 +78,7 @@ def test_a_crashed_process_is_replaced_and_a_signal_ends_all(running: TestBroker
     (tmp_path / "tasks.py").write_text(TASKS.format(version=1))
     command = WorkerCommand(target="tasks:worker", brokers=[running.endpoint], processes=2)
     with supervisor(tmp_path, command) as process, Client(running.endpoint) as client:
-        first = until(lambda: len(workers(client)) == 2 and workers(client), "two workers")
+        first = until(lambda: two if len(two := workers(client)) == 2 else None, "two workers")
         pid, _ = client.call("look", timeout=LIMIT_S)
         os.kill(pid, signal.SIGKILL)
         names = {row["identity"] for row in first}

@@ -83,7 +83,7 @@ def run(options: BrokerOptions) -> Exit:
     def ready(server: Server) -> None:
         if plan.seeds and not options.is_quiet:
             say_joining(plan.seeds)
-        announce(server.identity, server.endpoints)
+        announce(server.identity, server.endpoints, waiting_for(server))
 
     run_broker(
         plan.settings,
@@ -244,7 +244,18 @@ def say_joining(seeds: list[str]) -> None:
     sys.stderr.flush()
 
 
-def announce(identity: str, endpoints: list[str]) -> None:
+def waiting_for(server: Server) -> str:
+    """Why one of a pair does not serve yet, if it does not: it may and waits for its partner, or only stands by."""
+    from scale0.core.star import Star
+
+    state = server.broker.state
+    pair = state.pair
+    if pair is None or state.mode != "passive":
+        return ""
+    return f"waits for {pair.partner}" if pair.star is Star.PRIMARY else f"standby of {pair.partner}"
+
+
+def announce(identity: str, endpoints: list[str], waits: str = "") -> None:
     """The one line on stdout. A script may wait for it: what it names is bound."""
-    sys.stdout.write(f"scale0 broker {identity} ready on {' '.join(endpoints)}\n")
+    sys.stdout.write(f"scale0 broker {identity} ready on {' '.join(endpoints)}{f' ({waits})' if waits else ''}\n")
     sys.stdout.flush()

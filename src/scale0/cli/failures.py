@@ -1,7 +1,7 @@
 """How an error ends a command: what, why, next, on stderr, and an exit code that means something.
 
-0 good · 1 a bad answer · 2 usage · 3 unreachable · 4 refused · 5 partial. A traceback is for developers: it appears
-only with `-v` or `SCALE0_DEBUG=1`.
+0 good · 1 a bad answer · 2 usage · 3 unreachable · 4 refused · 5 partial · 6 a drill was aborted · 7 a
+simulated network broke a rule. A traceback is for developers: it appears only with `-v` or `SCALE0_DEBUG=1`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ class Exit(IntEnum):
     UNREACHABLE = 3
     REFUSED = 4
     PARTIAL = 5
+    ABORTED = 6
+    VIOLATED = 7
     INTERRUPTED = 130
 
 
@@ -64,8 +66,10 @@ def explain(error: BaseException) -> list[str]:
             return [str(error), "the task may have run; who is there: scale0 workers"]
         case errors.DeadlineExceeded():
             return [str(error), "more time: --timeout SECONDS; who is there: scale0 services"]
-        case errors.Overloaded() | errors.BrokerUnavailable():
+        case errors.Overloaded():
             return [str(error), "how busy it is: scale0 brokers"]
+        case errors.BrokerUnavailable():
+            return [str(error), "who serves: scale0 network"]
         case errors.Scale0Error():
             return str(error).splitlines() or [type(error).__name__]
         case _:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from scale0.cli import broker_options, config_app, failures
+from scale0.cli import broker_options, config_app, drill_app, failures, sim_app
 from scale0.cli.failures import Exit
 from scale0.cli.options import (
     DEFAULT_BROKER,
@@ -25,6 +25,7 @@ from scale0.cli.options import (
     Watch,
     Wide,
     addresses,
+    asking,
     connected,
     leave,
     reader,
@@ -48,7 +49,8 @@ Start a broker, serve, ask. In three terminals:
 \b
 Nothing at hand yet? [bold]scale0 demo[/bold] shows all of it in 20 seconds.
 """,
-    epilog="Exit codes: 0 good, 1 bad answer, 2 usage, 3 unreachable, 4 refused, 5 partial.",
+    epilog="Exit codes: 0 good, 1 bad answer, 2 usage, 3 unreachable, 4 refused, 5 partial, "
+    "6 drill aborted, 7 a rule was broken.",
 )
 
 RUN, ASK, LOOK, OPERATE = "Run", "Ask", "Look", "Operate"
@@ -293,7 +295,7 @@ def manage(
         str,
         typer.Argument(
             metavar="COMMAND",
-            help="list, disable, enable, drain, balance, failback, reload_config, …",
+            help="list, disable, enable, drain, balance, failback, handover, reload_config, …",
             autocompletion=_management_commands,
         ),
     ],
@@ -314,7 +316,33 @@ def manage(
     leave(manage_command.run(addresses(broker), command, words or [], auth_file, timeout))
 
 
+@app.command(rich_help_panel=OPERATE)
+def failback(
+    primary: Annotated[
+        str,
+        typer.Argument(metavar="BROKER", show_default=False, help="The primary; not needed if there is one pair."),
+    ] = "",
+    broker: BrokerAddress = DEFAULT_BROKER,
+    auth_file: AuthFile = None,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Let the primary of a pair serve again: its fallback broker finishes what is in flight, and hands over.
+
+    \b
+      scale0 failback
+      scale0 failback eu-1 --broker tcp://eu-2:5555    any broker of the network
+    """
+    from scale0.cli import failback_command, manage_command
+    from scale0.cli.render import Page
+
+    manage = manage_command.manager(auth_file)
+    with asking(broker) as ask:
+        leave(failback_command.run(primary, ask, manage, timeout, Page()))
+
+
 app.add_typer(config_app.app, name="config", rich_help_panel=OPERATE)
+app.add_typer(drill_app.app, name="drill", rich_help_panel=OPERATE)
+app.command(rich_help_panel=OPERATE)(sim_app.sim)
 
 # --- the process --------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,11 @@ COMMANDS: dict[str, str] = {
     "enable": "accept again",
     "drain": "move workers and clients away, finish what is held",
     "balance": "move workers until the brokers of the group have equal shares",
-    "failback": "send those who came from a broker that was lost back to it: broker=…, or to all",
+    "failback": "send those who came from a broker that was lost back to it: broker=…, or to all; as scale0 failback",
+    "handover": "give way to the other one of the pair, which follows",
+    "takeover": "serve, though the other one of the pair was not seen: only if it is surely dead",
+    "partition": "a drill: drop all traffic with a peer=…, for_s=…, lost=both|sent|received; it heals by itself",
+    "heal": "end a drill's partition with a peer=…, or all",
     "reload_config": "read the config file again",
     "config_apply": "change the network's config: document=…; scale0 config apply shows what changes first",
     "config_rollback": "run an older version again: version=…; as scale0 config rollback",
@@ -39,6 +43,8 @@ COMMANDS: dict[str, str] = {
 BARE_WORDS: dict[str, str] = {
     "list": "what",
     "failback": "broker",
+    "partition": "peer",
+    "heal": "peer",
     "config_rollback": "version",
     "forget_broker": "broker",
     "clear_error_client": "connection",
@@ -85,6 +91,25 @@ def _from_file(file: Path) -> Credentials:
     return Credentials(auth_id, password)
 
 
+def manager(auth_file: Path | None) -> Callable[[str, str, dict[str, Any], float], Any]:
+    """A function that has a broker carry out a command, with the credentials that were given."""
+    from scale0.client.manager import manage
+
+    credentials = read_credentials(auth_file)
+
+    def carry_out(endpoint: str, command: str, arguments: dict[str, Any], timeout_s: float) -> Any:
+        return manage(
+            endpoint,
+            command,
+            arguments,
+            auth_id=credentials.auth_id,
+            auth_password=credentials.auth_password,
+            timeout_s=timeout_s,
+        )
+
+    return carry_out
+
+
 def read_arguments(words: Sequence[str], command: str = "") -> dict[str, Any]:
     """`what=workers limit=10` as a map; a value that reads as JSON is taken as such, any other as text."""
     arguments: dict[str, Any] = {}
@@ -109,20 +134,11 @@ def _value(text: str) -> Any:
 
 def run(endpoints: Sequence[str], command: str, words: Sequence[str], auth_file: Path | None, timeout_s: float) -> Exit:
     """Carry `command` out on each broker and print the results as JSON: of several with their addresses."""
-    from scale0.client.manager import manage
-
-    credentials, arguments = read_credentials(auth_file), read_arguments(words, command)
+    manage, arguments = manager(auth_file), read_arguments(words, command)
     ends: list[Exit] = []
     for endpoint in endpoints:
         try:
-            result = manage(
-                endpoint,
-                command,
-                arguments,
-                auth_id=credentials.auth_id,
-                auth_password=credentials.auth_password,
-                timeout_s=timeout_s,
-            )
+            result = manage(endpoint, command, arguments, timeout_s)
         except Scale0Error as error:
             ends.append(failures.report(error))
             continue

@@ -3,6 +3,8 @@
 The table has a row a broker. Below it stand the links, and of these only what is worth a look: those that are broken,
 and how many tasks went over the others; then the workers of each service, over all brokers. The next command repairs
 the worst trouble. Names in that command come from the network, so they are quoted for the shell.
+
+Of a pair, a primary and its fallback broker, the row of whoever serves shows how the other one is.
 """
 
 from __future__ import annotations
@@ -13,13 +15,14 @@ from typing import Final
 
 from rich.text import Text
 
-from scale0.cli import render
+from scale0.cli import pairs, render
+from scale0.cli.pairs import PairRows
 from scale0.cli.render import Cell, Column
 from scale0.cli.views import BrokerInfo, Row, View, count, micros, names, number, short_version, text
 
 SERVICES_SHOWN_MAX: Final = 40  # below the table; --wide shows them all
 GOOD_STATES: Final = ("active", "passive")
-TROUBLES: Final = ("gone", "unknown", "disabling", "disabled", "draining", "joining")
+TROUBLES: Final = ("gone", "unknown", "disabling", "disabled", "draining", "holding", "joining")
 """States that the verdict counts, the worst first."""
 
 
@@ -48,18 +51,29 @@ def _severity(row: Row) -> int:
 
 
 def _digest(rows: Sequence[Row]) -> Sequence[Row]:
-    """Each row with the state of its fallback broker, which another row tells."""
-    states = {row.get("identity"): _state(row) for row in rows}
-    return [{**row, "fallback_state": states.get(row.get("fallback_broker"))} for row in rows]
+    """Each row with what its FALLBACK column shows, which other rows tell: a broker's name, and how it is."""
+    shown: dict[object, tuple[object, object]] = {}
+    for pair in pairs.find(rows):
+        primary, fallback = pair.primary, pair.fallback
+        shown[pair.name] = (fallback.get("identity"), _condition(primary, fallback))
+        if pair.stands_in:
+            shown[fallback.get("identity")] = (pair.name, _condition(fallback, primary))
+    return [{**row, "shown_fallback": shown.get(row.get("identity"))} for row in rows]
+
+
+def _condition(row: Row, other: Row) -> str:
+    """How the other one of the pair is: in sync or behind, by the word of who serves; else what it says itself."""
+    told = row.get("fallback")
+    return str(told) if other.get("state") == "passive" and told in {"in sync", "behind"} else _state(other)
 
 
 def _fallback(row: Row) -> Cell:
-    """The standby with its state; of a broker without one, the groups that are tried instead."""
-    broker, groups = row.get("fallback_broker"), row.get("fallback_groups")
-    if broker:
-        word = str(row.get("fallback_state") or "unknown")
+    """The other one of the pair, and how it is; of a broker without one, the groups that are tried instead."""
+    shown, groups = row.get("shown_fallback"), row.get("fallback_groups")
+    if shown:
+        name, word = shown
         glyph, fill = render.STATES.get(word, (render.UNKNOWN, "off"))
-        return Text.assemble((glyph, render.STYLES[fill]), f" {render.safe(broker)} {render.safe(word)}")
+        return Text.assemble((glyph, render.STYLES[fill]), f" {render.safe(name)} {render.safe(word)}")
     return f"→ {names(row, 'fallback_groups')}" if isinstance(groups, list) and groups else render.UNKNOWN
 
 
@@ -101,11 +115,21 @@ def _verdict(rows: Sequence[Row], broker: BrokerInfo) -> tuple[str, str]:
         troubles.append(f"{behind:,} behind")
     if cut := sum(is_broken(row) and _state(row) in GOOD_STATES for row in rows):
         troubles.append(f"{cut:,} not linked")
-    brokers = f"{name}: {count(len(rows), 'broker')}"
-    if not troubles:
-        return "ok", f"{brokers}, {'active' if len(rows) == 1 else 'all active'}"
-    is_bad = "gone" in states or not any(state in GOOD_STATES for state in states)
-    return "bad" if is_bad else "warn", f"{brokers}, {', '.join(troubles)}"
+    found = pairs.find(rows)
+    troubles += [f"{_identity(pair.other(pair.serving[0]))} does not keep up" for pair in found if pair.is_behind]
+    splits = [f"{_identity(pair.primary)} and {_identity(pair.fallback)} both serve" for pair in found if pair.is_split]
+    notes = [f"{_identity(pair.fallback)} serves for {_identity(pair.primary)}" for pair in found if pair.stands_in]
+    said = ", ".join([f"{name}: {count(len(rows), 'broker')}", *troubles, *splits, *notes])
+    if not troubles and not splits:
+        return "ok", ", ".join([f"{name}: {count(len(rows), 'broker')}", _all_well(states), *notes])
+    is_bad = bool(splits) or "gone" in states or not any(state in GOOD_STATES for state in states)
+    return "bad" if is_bad else "warn", said
+
+
+def _all_well(states: Sequence[str]) -> str:
+    if "passive" in states:
+        return f"{states.count('active'):,} active, {states.count('passive'):,} standby"
+    return "active" if len(states) == 1 else "all active"
 
 
 # --- below the table ----------------------------------------------------------------------------------------------
@@ -182,10 +206,34 @@ def _start_again(row: Row, rows: Sequence[Row]) -> str:
     where = "".join(f" {option} {place}" for option, place in (("--bind", _endpoint(row)), ("--join", near)) if place)
     name = _quoted(row.get("identity", "?"))
     why = "is gone: start it again" if _state(row) == "gone" else "was never heard: start it"
-    return f"scale0 broker --identity {name}{where}   (it {why}, or scale0 manage forget_broker {name})"
+    pair = next((pair for pair in pairs.find(rows) if row in (pair.primary, pair.fallback)), None)
+    or_else = f", or scale0 manage forget_broker {name}"
+    if pair is not None and pair.serving:
+        or_else = f"; {_identity(pair.other(row))} has no standby until then"
+    return f"scale0 broker --identity {name}{where}   (it {why}{or_else})"
+
+
+def _advise_pair(pair: PairRows) -> str:
+    """What to do about a pair that lives, and is not as it should be."""
+    if pair.is_split:
+        older, newer = pair.older, pair.other(pair.older)
+        at = f" --broker {place}" if (place := _endpoint(older)) else ""
+        why = f"mend the link between {_identity(older)} and {_identity(newer)}"
+        return f"scale0 manage disable{at}   ({why}, or take the one with the older epoch out)"
+    if pair.is_behind:
+        at = f" --broker {place}" if (place := _endpoint(pair.serving[0])) else ""
+        return f"scale0 brokers --json{at}   (its counters, and both logs, say why the copy is not whole)"
+    if pair.stands_in and pair.fallback.get("fallback") == "in sync":
+        name = _quoted(pair.name)
+        return f"scale0 failback {name}   (if {_identity(pair.primary)}, which follows now, is to serve again)"
+    return ""
 
 
 def _advise(rows: Sequence[Row]) -> str:
+    found = pairs.find(rows)
+    for pair in found:
+        if pair.is_split:
+            return _advise_pair(pair)
     for row in rows:
         if _state(row) in {"gone", "unknown"}:
             return _start_again(row, rows)
@@ -197,7 +245,7 @@ def _advise(rows: Sequence[Row]) -> str:
             return f"scale0 config show{at}   (what {_identity(row)} runs)"
         if is_broken(row):
             return f"scale0 network{at}   (how {_identity(row)} sees it)"
-    return ""
+    return next((advice for pair in found if (advice := _advise_pair(pair))), "")
 
 
 NETWORK = View(
@@ -206,12 +254,12 @@ NETWORK = View(
         Column("GROUP", drop=5),
         Column("BROKER"),
         Column("STATE"),
-        Column("FALLBACK", drop=6),
+        Column("FALLBACK", drop=2),
         Column("WORKERS", is_number=True, drop=1),
-        Column("CLIENTS", is_number=True, drop=3),
-        Column("QUEUED", is_number=True, drop=2),
+        Column("CLIENTS", is_number=True, drop=4),
+        Column("QUEUED", is_number=True, drop=3),
         Column("CONFIG"),
-        Column("HEARD s", is_number=True, drop=4),
+        Column("HEARD s", is_number=True, drop=6),
         Column("LINK", is_wide_only=True),
         Column("EPOCH", is_number=True, is_wide_only=True),
         Column("VERSION", is_wide_only=True),
