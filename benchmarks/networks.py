@@ -25,6 +25,7 @@ _OPERATOR: Final = "bench"
 _PASSWORD: Final = "only on loopback"
 _JOINING_INTERVAL_S: Final = 0.3
 _LOOK_S: Final = 0.05
+_ANY_PORT: Final = "tcp://127.0.0.1:0"
 
 
 class Network:
@@ -46,12 +47,18 @@ class Network:
 
     def add(self) -> None:
         """Start one more broker, which joins by the first. It listens when this returns; it may still be joining."""
+        self.brokers.append(self._start(len(self.brokers) + 1, seeds=self.endpoints[:1]))
+
+    def restart(self, number: int) -> None:
+        """Start a broker again that was killed, at its old address; it joins by any of the others."""
+        seeds = [endpoint for other, endpoint in enumerate(self.endpoints, 1) if other != number]
+        self.brokers[number - 1] = self._start(number, seeds=seeds[:1], bind=self.endpoints[number - 1])
+
+    def _start(self, number: int, *, seeds: list[str], bind: str = _ANY_PORT) -> Running:
         passwords = {_OPERATOR: hashlib.sha256(_PASSWORD.encode()).hexdigest()}
         scale0 = peers.Scale0(**self.keys, management={"passwords": passwords})
-        arguments = ["--identity", f"b{len(self.brokers) + 1}", "--no-state"]
-        if self.brokers:
-            arguments += ["--join", self.brokers[0].frontend]
-        self.brokers.append(self._stack.enter_context(scale0.started(self._directory, arguments=arguments)))
+        arguments = ["--identity", f"b{number}", "--no-state", *(word for seed in seeds for word in ("--join", seed))]
+        return self._stack.enter_context(scale0.started(self._directory, bind=bind, arguments=arguments))
 
     def await_complete(self) -> None:
         """Until all are active, linked with one another, and have one config."""
@@ -61,6 +68,21 @@ class Network:
         """Change the document. The last broker is told, so that the change takes the longest way: by the sequencer."""
         self.keys = {**self.keys, **keys}
         self._manage(self.endpoints[-1], "config_apply", document=json.dumps(self.keys))
+
+    def pair(self) -> None:
+        """Make b2 the fallback broker of b1, and wait until it follows."""
+        entries = [{"identity": f"b{at}", "endpoints": [endpoint]} for at, endpoint in enumerate(self.endpoints, 1)]
+        document = {**self.keys, "brokers": [{**entries[0], "fallback_broker": "b2"}, *entries[1:]]}
+        self._manage(self.endpoints[-1], "config_apply", document=json.dumps(document))
+        self.await_followed(1)
+
+    def await_followed(self, number: int) -> None:
+        """Until this broker serves, and its partner holds a copy of its state."""
+        wait_until(lambda: self.is_followed(number), f"b{number} to be followed", look_s=_LOOK_S)
+
+    def is_followed(self, number: int) -> bool:
+        row = next((row for row in self._look(self.endpoints[number - 1]) if row["is_self"]), {})
+        return bool(row.get("state") == "active" and row.get("fallback") == "in sync")
 
     def rows(self, endpoint: str) -> dict[str, dict[str, Any]]:
         """The network as one of its brokers sees it."""

@@ -32,6 +32,7 @@ NAMES = (
     "idle",
     "restart",
     "forwarding",
+    "failover",
     "config_spread",
     "shares",
 )
@@ -109,6 +110,9 @@ def _options(directory: Path, arguments: argparse.Namespace) -> Options:
             heartbeating_workers=(5,),
             restart_workers=5,
             forwarding_rate=200,
+            failover_interval_s=0.2,
+            failovers=2,
+            lost_workers=10,
             spread_workers=30,
             shares_workers=12,
             interval_s=0.5,

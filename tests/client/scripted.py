@@ -33,7 +33,7 @@ from scale0.protocol.messages import (
     TaskReply,
 )
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 
 Answer = Callable[["ScriptedBroker", bytes, Task], None]
 

@@ -276,3 +276,11 @@ def test_malformed_messages_are_counted_and_do_no_harm() -> None:
         assert future.result() == 0
         assert client._driver.engine.malformed == 6
         assert broker.count(Task) == 1
+
+
+def test_client_knows_the_broker_that_has_its_session() -> None:
+    with scripted() as broker:
+        client = Client(broker.endpoint)
+        assert client.broker == ""
+        with client:
+            assert client.broker == broker.endpoint

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from scale0.client import AsyncClient, Client
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 
 
 class Handle(Protocol):

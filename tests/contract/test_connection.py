@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 
@@ -13,6 +14,8 @@ from tests.client.scripted import LIMIT_S, ScriptedBroker, echo, scripted
 from tests.contract.conftest import Connect as Make
 from tests.contract.subjects import Subject
 
+REFUSED_S = 1.0  # within this even a busy machine is told that nothing listens on a port of its own
+
 
 def free_endpoint() -> str:
     """An address of this machine on which nothing listens."""
@@ -23,23 +26,23 @@ def free_endpoint() -> str:
 
 def test_no_broker_says_where_why_and_what_to_do(make: Make) -> None:
     endpoint = free_endpoint()
-    client = make(endpoint, connect_timeout=0.3)
+    client = make(endpoint, connect_timeout=REFUSED_S)
     with pytest.raises(Unreachable) as caught:
         client.connect()
     first, *others = str(caught.value).splitlines()
-    assert first.startswith(f"no broker at {endpoint} after 0.3")
+    assert re.fullmatch(rf"no broker at {endpoint} after \d+(\.\d+)? s", first), first
     assert others == [f"  {endpoint}: nothing listens on that port", "  start one: scale0 broker"]
 
 
 def test_call_without_connecting_first_says_the_same(make: Make) -> None:
     with pytest.raises(Unreachable, match="nothing listens on that port"):
-        make(free_endpoint(), connect_timeout=0.2).call("echo", 1)
+        make(free_endpoint(), connect_timeout=REFUSED_S).call("echo", 1)
 
 
 def test_deadline_before_the_connection_names_the_broker(make: Make) -> None:
     endpoint = free_endpoint()
     with pytest.raises(BrokerUnavailable, match=f"{endpoint}: nothing listens on that port"):
-        make(endpoint, retry_forever=True).call("echo", 1, timeout=0.2)
+        make(endpoint, retry_forever=True).call("echo", 1, timeout=REFUSED_S)
 
 
 def test_client_that_failed_works_as_soon_as_there_is_a_broker(make: Make) -> None:

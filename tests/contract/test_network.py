@@ -10,7 +10,7 @@ from scale0.errors import BrokerUnavailable, Unreachable, UsageError
 from scale0.protocol.messages import ChangeBroker, Config, Connect, Disconnect, Error, Flag, NeedBroker, Task
 from tests.client.scripted import LIMIT_S, ScriptedBroker, echo, hold, scripted
 from tests.contract.conftest import Connect as Make
-from tests.contract.test_connection import free_endpoint
+from tests.contract.test_connection import REFUSED_S, free_endpoint
 from tests.core.sessions_kit import document, version
 
 
@@ -40,7 +40,7 @@ def test_client_that_was_given_one_broker_survives_its_loss(make: Make) -> None:
         first.stop()
         assert handle.result(LIMIT_S) == "kept"
         assert client.call("echo", 2) == 2
-    (connect,) = (message for message in second.heard if isinstance(message, Connect))
+    connect = next(message for message in second.heard if isinstance(message, Connect))
     assert connect.home == "b0"
     assert tasks_of(second)[0].flags & Flag.RESENT
 
@@ -86,7 +86,7 @@ def test_saved_config_leads_to_a_broker_though_the_given_one_is_down(make: Make,
             client.close()
         later = make(first.endpoint, save_config=str(path))
         assert later.call("echo", 1) == 1
-        (connect,) = (message for message in second.heard if isinstance(message, Connect))
+        connect = next(message for message in second.heard if isinstance(message, Connect))
         assert connect.config_version == version(1)
 
 
@@ -105,7 +105,7 @@ def test_all_brokers_of_a_saved_config_are_named_when_none_is_there(make: Make, 
         client.connect()
         client.close()
     with pytest.raises(Unreachable) as caught:
-        make(first.endpoint, save_config=path, connect_timeout=0.3).connect()
+        make(first.endpoint, save_config=path, connect_timeout=REFUSED_S).connect()
     assert set(caught.value.tried) == {first.endpoint, second.endpoint}
 
 

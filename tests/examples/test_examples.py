@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A broker that is no longer new: while it is, unknown services wait instead of 404."""
     settings = tmp_path_factory.mktemp("broker") / "broker.toml"
-    settings.write_text("default_heartbeat_interval = 0.1\n")
+    settings.write_text("default_heartbeat_interval = 0.5\nliveness = 6\n")
     with processes.broker("--config", str(settings), limit_s=MODULE_LIMIT_S) as (_child, endpoint):
         processes.await_answer(endpoint, "nobody-serves-this", "error: 404")
         yield endpoint
@@ -60,5 +61,12 @@ def test_network_gets_every_reply_although_a_broker_is_killed(address: str) -> N
     assert run("network.py", address) == ["killed the worker's broker", "300 replies, all of them right"]
 
 
+def test_simulated_tells_how_many_workers_are_needed(address: str) -> None:
+    few, _, enough, _ = lines = run("simulated.py", address)
+    assert few.startswith("2 workers: ")
+    assert re.match(r"6 workers: (9\d|100)% of 610 tasks replied", enough)
+    assert all(line.endswith("every promise held: True") for line in lines[1::2])
+
+
 def test_every_example_is_tested_here() -> None:
-    assert set(EXAMPLES) == {"ask.py", "greet.py", "images.py", "network.py", "stream.py"}
+    assert set(EXAMPLES) == {"ask.py", "greet.py", "images.py", "network.py", "simulated.py", "stream.py"}

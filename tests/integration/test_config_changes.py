@@ -17,7 +17,7 @@ from scale0.protocol.dialects import WORKER
 from scale0.protocol.messages import Command, Config, Connect, Error, Ping, Pong
 from scale0.protocol.network import Part
 from tests.integration.load import echo_worker
-from tests.integration.networks import BrokerNetwork, BrokerProcess, document, network, until, until_each
+from tests.integration.networks import PATIENCE, BrokerNetwork, BrokerProcess, document, network, until, until_each
 from tests.integration.proxies import proxy
 from tests.integration.wire import RawWorker, Wire
 
@@ -28,14 +28,14 @@ CONFIG = WORKER.header + bytes((Command.CONFIG,))
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[BrokerNetwork]:
     """Two brokers that one test may kill."""
-    with network(tmp_path, "b1", "b2", group="eu") as brokers:
+    with network(tmp_path, "b1", "b2", group="eu", liveness=PATIENCE) as brokers:
         yield brokers
 
 
 @pytest.fixture(scope="module")
 def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerNetwork]:
     """Two brokers for all tests that leave them alive. Each test takes a timeout of its own as its mark."""
-    with network(tmp_path_factory.mktemp("lasting"), "b1", "b2", group="eu") as brokers:
+    with network(tmp_path_factory.mktemp("lasting"), "b1", "b2", group="eu", liveness=PATIENCE) as brokers:
         yield brokers
 
 
@@ -140,7 +140,7 @@ def test_kept_config_is_used_at_the_next_start_while_all_others_are_down(pair: B
     pair["b2"].start()
     until(lambda: pair["b2"].own()["state"] == "active", "b2 serves by itself")
     assert timeout_at(pair["b2"]) == 33
-    with echo_worker(pair["b2"].endpoint, "w", "echo"), Client(pair["b2"].endpoint, timeout=20) as client:
+    with echo_worker(pair["b2"].endpoint, "w", "echo"), Client(pair["b2"].endpoint) as client:
         assert client.call("echo") == "w"
     pair["b1"].start()
     pair.await_complete()
@@ -155,11 +155,11 @@ def test_worker_and_client_with_a_saved_config_find_another_broker(pair: BrokerN
         worker.add_service("echo", lambda: "saves")
         return worker
 
-    with saving_worker().start(), Client(given, timeout=20, save_config=files[1]) as client:
+    with saving_worker().start(), Client(given, save_config=files[1]) as client:
         assert client.call("echo") == "saves"
     assert all(pair["b2"].endpoint in file.read_text() for file in files)
     pair["b1"].kill()
-    with saving_worker().start(), Client(given, timeout=20, save_config=files[1]) as client:
+    with saving_worker().start(), Client(given, save_config=files[1]) as client:
         assert client.call("echo") == "saves"
         assert pair["b2"].own()["services"] == {"echo": 1}
 
@@ -187,7 +187,7 @@ def test_config_comes_in_the_format_that_was_asked_for_and_so_does_every_change(
 
 
 def test_worker_that_stays_with_an_old_config_is_told_once_a_version(lasting: BrokerNetwork) -> None:
-    with RawWorker(lasting["b1"].endpoint, "stubborn", "echo") as worker:
+    with RawWorker(lasting["b1"].endpoint, "stubborn", "echo", interval_ms=0) as worker:
         worker.say(Connect(identity="stubborn", nonce=worker.nonce, services=["echo"]))
         old = worker.hear_a(Config).config_version
 
@@ -203,6 +203,7 @@ def test_worker_that_stays_with_an_old_config_is_told_once_a_version(lasting: Br
         for timeout_s in (24, 25):
             change(lasting, "b2", default_timeout=timeout_s)
             await_timeout(lasting, timeout_s)
+            # Two intervals after the push; a worker that says PING until then is not missed meanwhile.
             until(lambda: any(isinstance(message, Error) for message in ping()), "426 comes")
             warnings += 1
             assert not [message for _ in range(20) for message in ping() if isinstance(message, Error)]
@@ -211,7 +212,10 @@ def test_worker_that_stays_with_an_old_config_is_told_once_a_version(lasting: Br
 
 def test_change_costs_each_worker_one_config_and_no_connect(tmp_path: Path) -> None:
     count, changes = 10, 3
-    with network(tmp_path, "b1") as pair, proxy(pair["b1"].endpoint, [CONNECT, CONFIG]) as between:
+    with (
+        network(tmp_path, "b1", liveness=PATIENCE) as pair,
+        proxy(pair["b1"].endpoint, [CONNECT, CONFIG]) as between,
+    ):
         pair.add("b2", keys={"group": "another"})  # so that the workers stay where they are
         pair.await_complete()
         workers = [Worker(between.endpoint, identity=f"w{number}") for number in range(count)]
@@ -221,7 +225,7 @@ def test_change_costs_each_worker_one_config_and_no_connect(tmp_path: Path) -> N
         try:
             begun = between.count[CONNECT]
             assert between.count[CONFIG] == begun == count
-            for liveness in range(4, 4 + changes):
+            for liveness in range(PATIENCE + 1, PATIENCE + 1 + changes):
                 version = change(pair, "b2", liveness=liveness)
                 until(partial(have_version, pair["b1"], version, count), f"all run {version}")
             assert between.count[CONNECT] == count

@@ -18,11 +18,15 @@ def have_come(brokers: BrokerNetwork, *, workers: int, clients: int) -> bool:
 
 
 def go_back_to(broker: BrokerProcess, brokers: BrokerNetwork) -> None:
-    """Failback by hand: whose home it is comes back."""
-    for other in brokers.running:
-        if other is not broker:
-            other.manage("failback", broker=broker.identity)
-    until(lambda: broker.own()["workers"] >= 2 and broker.own()["clients"] >= 1, f"all are back at {broker.identity}")
+    """Failback by hand: whose home it is comes back. Who is between two brokers just then is asked for again."""
+
+    def are_back() -> bool:
+        for other in brokers.running:
+            if other is not broker:
+                other.manage("failback", broker=broker.identity)
+        return bool(broker.own()["workers"] >= 2 and broker.own()["clients"] >= 1)
+
+    until(are_back, f"all are back at {broker.identity}")
 
 
 @pytest.mark.parametrize("victims", [["b1"], pytest.param(["b2", "b3", "b1"], marks=pytest.mark.slow)])

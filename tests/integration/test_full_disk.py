@@ -9,7 +9,7 @@ import pytest
 
 from scale0 import Client
 from tests.integration.load import echo_worker
-from tests.integration.networks import BrokerProcess, document, network, until
+from tests.integration.networks import PATIENCE, BrokerProcess, document, network, until
 
 pytestmark = pytest.mark.skipif(
     not hasattr(resource, "prlimit"), reason="only Linux can limit the files of a process that runs"
@@ -23,13 +23,13 @@ def limit_files(broker: BrokerProcess, size_bytes: int) -> None:
 
 
 def test_broker_with_a_full_disk_serves_on_and_takes_changes_that_it_cannot_keep(tmp_path: Path) -> None:
-    with network(tmp_path, "b1", "b2", group="eu") as brokers:
+    with network(tmp_path, "b1", "b2", group="eu", liveness=PATIENCE) as brokers:
         full = brokers["b2"]
         kept = full.state_dir / "config.json"
         before = kept.read_text()
         limit_files(full, 0)
-        with echo_worker(full.endpoint, "w", "echo"), Client(full.endpoint, timeout=20) as client:
-            version = brokers["b1"].apply(document(default_timeout=33))
+        with echo_worker(full.endpoint, "w", "echo"), Client(full.endpoint) as client:
+            version = brokers["b1"].apply(document(default_timeout=33, liveness=PATIENCE))
             until(lambda: full.version() == version, "it takes the change")
             until(lambda: full.alarms("config_not_kept"), "it says that it cannot keep it")
             assert "make room" in full.alarms("config_not_kept")[0]
@@ -38,7 +38,7 @@ def test_broker_with_a_full_disk_serves_on_and_takes_changes_that_it_cannot_keep
             assert not full.has_said("Traceback")
 
             limit_files(full, resource.RLIM_INFINITY)
-            version = brokers["b1"].apply(document(default_timeout=44))
+            version = brokers["b1"].apply(document(default_timeout=44, liveness=PATIENCE))
             until(lambda: version.rpartition(".")[2] in kept.read_text(), "it keeps the next one")
             assert client.call("echo") == "w"
         assert not list(full.state_dir.glob(".*")), "nothing half-written is left"

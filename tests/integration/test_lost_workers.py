@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from scale0.protocol.messages import Error, TaskReply
 from scale0.testing import TestBroker, broker
+from tests.integration.networks import until
 from tests.integration.processes import worker_process
-from tests.integration.wire import LIMIT_S, RawClient
+from tests.integration.wire import RawClient
 
 
 @pytest.fixture
@@ -68,9 +68,7 @@ def test_stopped_worker_is_replaced_and_its_late_reply_is_discarded(quick_broker
         first.expect("ready")
         first.release()
         first.expect("replied")
-        end_s = time.monotonic() + LIMIT_S
-        while counters(quick_broker).get("late_replies", 0) == 0:
-            assert time.monotonic() < end_s, "the late reply never came"
+        until(lambda: counters(quick_broker).get("late_replies"), "the late reply comes")
         # The broker answers in order: a reply that it had passed on would come before this one.
         listing_id = client.submit("scale0.brokers", b"")
         assert client.hear_a(TaskReply).id == listing_id

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.load import DOUBLE, NAMES, PAY, network_under_load
-from tests.integration.networks import BrokerNetwork
+from tests.integration.networks import PATIENCE, BrokerNetwork
 
 
 def restart_all(brokers: BrokerNetwork) -> None:
@@ -21,7 +21,7 @@ def restart_all(brokers: BrokerNetwork) -> None:
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_rolling_restart_loses_no_task_and_no_reply(tmp_path: Path, rounds: int) -> None:
-    with network_under_load(tmp_path) as (brokers, load):
+    with network_under_load(tmp_path, liveness=PATIENCE) as (brokers, load):
         for _ in range(rounds):
             restart_all(brokers)
             load.await_replies()

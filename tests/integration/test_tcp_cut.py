@@ -75,7 +75,7 @@ def test_reply_of_a_forwarded_task_arrives_over_a_new_link(tmp_path: Path) -> No
             holder.await_task()
             # b2 dialed b1: the link passes through b1's proxy.
             break_for_a_moment(brokers.proxies["b1"])
-            until(lambda: links_up(origin) == 2 and links_up(other) == 2, "the link is up again")
+            until(lambda: links_up(origin) >= 2 and links_up(other) >= 2, "the link is up again")
             holder.released.set()
             assert future.result(LIMIT_S) == 7
             assert holder.runs == 1

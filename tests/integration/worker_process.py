@@ -20,7 +20,7 @@ from tests.integration.wire import RawWorker
 
 def main() -> None:
     endpoint, identity, service = sys.argv[1:4]
-    worker = RawWorker(endpoint, identity, service, idempotent="idempotent" in sys.argv)
+    worker = RawWorker(endpoint, identity, service, idempotent="idempotent" in sys.argv, interval_ms=0)
     released = threading.Event()
     threading.Thread(target=_read_stdin, args=(released,), daemon=True).start()
     _tell("ready")

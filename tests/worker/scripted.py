@@ -37,16 +37,19 @@ from scale0.protocol.messages import (
     TaskReply,
 )
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
+LIVENESS = 3
+PATIENCE = 10_000  # `liveness` for short intervals: on a busy machine this broker, too, may be late by some of them
 Kind = TypeVar("Kind", bound=Message)
 
 
 class ScriptedBroker:
     """A ROUTER in a thread. It knows one worker at a time: the one that spoke last."""
 
-    def __init__(self, *, interval_ms: int = 2500, answers_ready: bool = True) -> None:
+    def __init__(self, *, interval_ms: int = 2500, liveness: int = LIVENESS) -> None:
         self.interval_ms = interval_ms
-        self.answers_ready = answers_ready
+        self.liveness = liveness
+        self.answers_ready = True
         self.received: list[Message] = []
         self._replies: list[TaskReply] = []  # asked for others than these
         self._heard: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -166,7 +169,8 @@ class ScriptedBroker:
         elif isinstance(message, NeedBroker):
             self._say(ChangeBroker(identity="scripted", endpoints=[self.endpoint]))
         elif isinstance(message, Connect):
-            self._say(ConfigAck(config_version=NO_VERSION, epoch=1, heartbeat_interval_ms=self.interval_ms, liveness=3))
+            interval_ms, liveness = self.interval_ms, self.liveness
+            self._say(ConfigAck(NO_VERSION, epoch=1, heartbeat_interval_ms=interval_ms, liveness=liveness))
         elif isinstance(message, Ready) and self.answers_ready:
             self._say(self._ready_ok(message))
         elif isinstance(message, Ping):

@@ -1,9 +1,13 @@
-"""A worker as users write it, for tests that send it signals: `python signal_script.py ENDPOINT`."""
+"""A worker as users write it, for tests that send it signals: `python signal_script.py ENDPOINT`.
+
+Its service `wait` ends when the file that it is given is there, so that a test decides when.
+"""
 
 from __future__ import annotations
 
 import sys
 import threading
+from pathlib import Path
 
 from scale0.worker import Worker
 
@@ -16,8 +20,10 @@ def add(a: int, b: int) -> int:
 
 
 @worker.service("wait")
-def wait(seconds: float) -> str:
-    threading.Event().wait(seconds)
+def wait(place: str) -> str:
+    never = threading.Event()
+    while not Path(place).exists():
+        never.wait(0.01)
     return "waited"
 
 

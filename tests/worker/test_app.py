@@ -12,7 +12,7 @@ import pytest
 from scale0.errors import Unreachable, UsageError
 from scale0.protocol.messages import Connect, Disconnect, Ping, Ready, Status, TaskReply
 from scale0.worker import Worker, current_task
-from tests.worker.scripted import LIMIT_S, ScriptedBroker
+from tests.worker.scripted import LIMIT_S, PATIENCE, ScriptedBroker
 
 
 @pytest.fixture
@@ -298,7 +298,7 @@ def test_services_and_capacity_change_at_run_time(broker: ScriptedBroker) -> Non
 
 
 def test_a_handler_that_blocks_the_loop_does_not_stop_the_heartbeat() -> None:
-    with ScriptedBroker(interval_ms=50) as broker:
+    with ScriptedBroker(interval_ms=50, liveness=PATIENCE) as broker:
         worker = Worker(broker.endpoint)
         gate, began = threading.Event(), threading.Event()
 
@@ -318,7 +318,7 @@ def test_a_handler_that_blocks_the_loop_does_not_stop_the_heartbeat() -> None:
 
 
 def test_a_usually_quick_handler_that_blocks_does_not_stop_the_heartbeat() -> None:
-    with ScriptedBroker(interval_ms=50) as broker:
+    with ScriptedBroker(interval_ms=50, liveness=PATIENCE) as broker:
         worker = Worker(broker.endpoint, capacity=4)
         gate, began = threading.Event(), threading.Event()
 

@@ -11,6 +11,7 @@ import pytest
 from scale0.client import Client
 from scale0.errors import RemoteError, TaskCancelled
 from scale0.testing import TestBroker, broker
+from scale0.transport.addresses import this_process
 from scale0.worker import Worker, current_task
 
 LIMIT_S = 60.0
@@ -19,7 +20,7 @@ LIMIT_S = 60.0
 @pytest.fixture
 def running() -> Iterator[TestBroker]:
     # In the config, too: after a restart the broker must know it before the first worker is back.
-    with broker(default_heartbeat_interval_s=0.5, service={"double": {"idempotent": True}}) as running:
+    with broker(service={"double": {"idempotent": True}}) as running:
         yield running
 
 
@@ -118,3 +119,13 @@ def test_handlers_may_ask_other_services(running: TestBroker) -> None:
 
         with worker.start(), Client(running.endpoint, timeout=LIMIT_S) as client:
             assert list(client.map("quadruple", range(40), in_flight=4)) == [4 * number for number in range(40)]
+
+
+def test_worker_tells_its_process_and_knows_its_broker(running: TestBroker) -> None:
+    worker = _worker(running)
+    assert worker.broker == ""
+    with worker.start():
+        assert worker.broker == running.endpoint
+        (row,) = running.listing("workers")["rows"]
+        (own,) = running.listing("brokers")["rows"]
+        assert row["process"] == own["process"] == this_process(), "both are threads of this process"

@@ -32,12 +32,14 @@ def process(broker: ScriptedBroker) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_drains_and_leaves_cleanly(
-    broker: ScriptedBroker, process: subprocess.Popen[bytes], number: signal.Signals
+    broker: ScriptedBroker, process: subprocess.Popen[bytes], number: signal.Signals, tmp_path: Path
 ) -> None:
-    task_id = broker.submit("wait", 0.3)
+    over = tmp_path / "over"
+    task_id = broker.submit("wait", str(over))
     assert broker.value(broker.submit("add", 1, 2)) == 3  # so the first one has come, too
     process.send_signal(number)
     broker.next(Ready, lambda ready: ready.capacity == 0)
+    over.touch()
     assert broker.value(task_id) == "waited"
     broker.next(Disconnect)
     assert process.wait(LIMIT_S) == 0
@@ -45,8 +47,8 @@ def test_a_signal_drains_and_leaves_cleanly(
     assert b"Traceback" not in process.stderr.read()
 
 
-def test_a_second_signal_ends_at_once(broker: ScriptedBroker, process: subprocess.Popen[bytes]) -> None:
-    broker.submit("wait", 600)
+def test_a_second_signal_ends_at_once(broker: ScriptedBroker, process: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    broker.submit("wait", str(tmp_path / "never"))
     assert broker.value(broker.submit("add", 1, 2)) == 3
     process.send_signal(signal.SIGTERM)
     broker.next(Ready, lambda ready: ready.capacity == 0)
