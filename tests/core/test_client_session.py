@@ -209,6 +209,18 @@ def test_a_lost_part_makes_the_outcome_unknown(is_final: bool) -> None:
     assert bool(sent(effects, Cancel)) is not is_final
 
 
+@pytest.mark.parametrize("is_final", [False, True])
+def test_parts_of_two_runs_are_never_mixed(is_final: bool) -> None:
+    session = client()
+    task_id = submit(session, 1.0)
+    session.receive(part(task_id, 0), 1.1)
+    again = final(task_id, part=1) if is_final else part(task_id, 1)
+    again.attempt = 2
+    effects = session.receive(again, 1.2)
+    assert error(effects).code == 502
+    assert "run again" in error(effects).text
+
+
 # --- before and between links ---------------------------------------------------------------------------------------
 
 

@@ -188,7 +188,7 @@ class ClientSession(OpenTasks):
             task = tasks.get(reply.id)
             if task is None:
                 self.discarded += 1
-            elif reply.final and reply.part <= task.next_part:
+            elif reply.final and reply.part <= task.next_part and task.attempt in (0, reply.attempt):
                 forget(reply.id, task)
                 final.append(reply)
                 if self._awaited is not None:
@@ -263,14 +263,21 @@ class ClientSession(OpenTasks):
     # --- outcomes -------------------------------------------------------------------------------------------------
 
     def _part(self, task: OpenTask, reply: TaskReply, now: float) -> list[ParticipantEffect]:
-        """Parts are handed on in order, none twice; a part that was skipped never comes any more."""
-        if reply.part == task.next_part:
+        """Parts are handed on in order, none twice; a part that was skipped never comes any more.
+
+        Rule 12: parts of two runs are never mixed. A broker that has taken over may not know that some were received.
+        """
+        is_same_run = task.attempt in (0, reply.attempt)
+        if is_same_run and reply.part == task.next_part:
             task.next_part += 1
+            task.attempt = reply.attempt
             return [Part(reply)]
-        if reply.part < task.next_part:
+        if is_same_run and reply.part < task.next_part:
             self.discarded += 1
             return []
         text = f"part {task.next_part} of the reply was lost on the way"
+        if not is_same_run:
+            text = "outcome unknown: parts of its reply were received, and it was run again"
         out: Effects = [self._settle(reply.id, task, Code.WORKER_LOST, text)]
         if not reply.final and self.link.phase is _UP:
             out.append(Transmit(Cancel(id=reply.id)))

@@ -32,6 +32,7 @@ class OpenTask(msgspec.Struct, gc=False):
     bucket: int  # in the timetable of deadlines
     transmissions: int = 0  # how often it left this process
     next_part: int = 0
+    attempt: int = 0  # whose parts have been taken, if any have
     is_cancelled: bool = False
     refusals: int = 0  # how many brokers did not take it
     pair: str = ""  # the one pair of brokers that every transmission went to; empty: none, or others too

@@ -28,6 +28,8 @@ class Outcomes:
         self.bytes = 0  # of the large ones
 
     def keep(self, session: Session, sequence: int, outcome: TaskReply | Error, size: int = 0) -> None:
+        if sequence < session.floor:  # its client has said that it will not ask
+            return
         session.kept[sequence] = outcome
         self.count += 1
         if size > SMALL_BYTES:

@@ -263,7 +263,7 @@ def _outcome(state: State, task_id: bytes, outcome: TaskReply | Error, size: int
     client, sequence = _client_of(state, task_id), sequence_of(task_id)
     client.highest = max(client.highest, sequence)
     client.settled_s = state.now
-    if sequence >= client.floor and sequence not in client.kept:
+    if sequence not in client.kept:
         state.outcomes.keep(client, sequence, outcome, size)
 
 
@@ -356,6 +356,9 @@ def wake(state: State, *, is_trusted: bool) -> None:
     for task_id in lost:
         why = "it was with another broker, or with a worker that is not known here"
         routing.lose_attempt(state, state.ledger.entries[task_id], why)
+    for entry in state.ledger.entries.values():
+        if entry.is_queued and entry.service.idempotent and entry.attempt + 1 < entry.service.max_attempts:
+            entry.attempt += 1  # it may have left without our knowing: then that was an attempt, and ours is another
     if not is_trusted:
         _doubt_waiting(state)
 
