@@ -355,6 +355,7 @@ def test_a_reply_that_left_shortly_before_a_loss_leaves_again() -> None:
     session.receive(late, 1.0)
     reply(session, early, 1.0)
     reply(session, late, 20.0)
+    session.receive(ready_ok(2), 20.0)  # the broker was heard until then
     session.link_failed("disconnected", 20.1)
     opened, taken = back(session, 20.5)
     assert sent(opened, Connect)[0].in_flight == [late.id], "the broker may not have it"

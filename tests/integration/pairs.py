@@ -18,7 +18,8 @@ from tests.integration.networks import PATIENCE, BrokerNetwork, BrokerProcess, K
 
 PRIMARY, FALLBACK = "a", "b"
 INTERVAL_S = 0.2
-PATIENT: Final = {"liveness": PATIENCE}  # nobody is missed because the machine is busy
+# Nobody is missed because the machine is busy, and a copy is trusted for as long as a takeover may take there.
+PATIENT: Final = {"liveness": PATIENCE, "takeover_timeout": 2.0}
 CALM: Final = {**PATIENT, "takeover_timeout": 60.0}  # and nobody takes over by itself
 CUT_S = 300.0  # a cut that only `heal` ends
 GROUP = "eu"

@@ -6,10 +6,14 @@ import re
 from pathlib import Path
 
 from scale0.simulator.scenario import GUESTS
-from tests.simulation import test_planted_bugs, test_planted_network_bugs
+from tests.simulation import test_planted_bugs, test_planted_network_bugs, test_planted_star_bugs
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
-PLANTED = test_planted_bugs.bug.by_name | test_planted_network_bugs.bug.by_name
+PLANTED = {
+    **test_planted_bugs.bug.by_name,
+    **test_planted_network_bugs.bug.by_name,
+    **test_planted_star_bugs.bug.by_name,
+}
 
 
 def test_every_planted_bug_is_in_the_table_with_the_rules_that_find_it() -> None:

@@ -10,7 +10,7 @@ import zmq
 
 from scale0.core.effects import DIALED, Dial, Effect, HangUp, Route, Send
 from scale0.protocol import codec, dialects
-from scale0.protocol.messages import Ping
+from scale0.protocol.messages import Ping, Stream
 from scale0.transport.clock import Clock
 from scale0.transport.dialer import REMIND_S, Dialer
 from scale0.transport.logs import make_log
@@ -277,3 +277,18 @@ def test_address_is_never_dialed_twice_at_once(bench: Bench) -> None:
     for again in (Dial(SECOND, endpoint), Dial(FIRST, "tcp://127.0.0.1:9")):
         with pytest.raises(AssertionError):
             bench.do(again)
+
+
+def test_link_is_hung_up_only_when_what_has_come_is_read_to_its_last_frame(bench: Bench) -> None:
+    listener = bench.listen()
+    bench.do(Dial(FIRST, listener.endpoint))
+    bench.send(FIRST, 1)
+    sender, _ = bench.hear(listener)
+    frames = codec.encode(dialects.PEER, Stream(7, (b"one", b"two", b"three")))
+    listener.socket.send_multipart([sender, *frames])
+    port = bench.dialer._port
+    assert port is not None
+    assert port.socket.poll(LIMIT_S * 1000)  # ZeroMQ has read the first frame by now
+    bench.dialer.hang_up(HangUp(FIRST))
+    bench.turn_until(lambda: bench.core.received)
+    assert bench.core.received == [(FIRST, dialects.PEER, Stream(7, (b"one", b"two", b"three")))]

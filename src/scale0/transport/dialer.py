@@ -5,13 +5,18 @@ goes and comes through it passes the loop as everything else does, and costs no 
 and keeps what waits meanwhile; that a link broke is told by the socket's monitor, and is an input of the core, which
 may hang up and dial anew.
 
+A link is hung up only when nothing is left to be read from the socket. To tell whether something has come ZeroMQ reads
+the first frame of the next message; if the message has more, and its connection is closed before they are read, the
+library ends the process (its issue 3485). So what has come is read to its end first, and handed on after.
+
 The monitor names links by their addresses. After a link has broken once, ZeroMQ uses the number that a host's name
 stood for; then only the core's own heartbeats show that it broke again, unless the core has dialed anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 import zmq
@@ -43,6 +48,7 @@ class Watching(Protocol):
     def add_port(self, port: Port) -> None: ...
     def watch(self, file: int, act: Callable[[], list[Effect]]) -> None: ...
     def call(self, action: Callable[[], list[Effect]]) -> None: ...
+    def take(self, route: Route, frames: Sequence[bytes]) -> list[Effect]: ...
 
 
 class Dialer:
@@ -71,6 +77,7 @@ class Dialer:
         self._events: Events | None = None
         self._links: dict[Route, str] = {}  # at most one an address; their number is the core's to limit
         self._up: set[str] = set()  # the addresses of links whose handshake has succeeded
+        self._refused: set[Route] = set()  # links that nobody has answered, and which were looked at
         self._reminded_s: dict[str, float] = {}
 
     def dial(self, effect: Dial) -> None:
@@ -94,8 +101,10 @@ class Dialer:
         endpoint = self._links.pop(effect.route, None)
         if endpoint is not None:
             assert self._port is not None, "a link has a socket"
+            self._read_on(self._port)
             self._port.socket.disconnect(endpoint)
             self._up.discard(endpoint)
+            self._refused.discard(effect.route)
 
     def close(self, linger_ms: int = LINGER_MS) -> None:
         """Close all links; the last messages have a moment to leave, where somebody answers."""
@@ -106,6 +115,19 @@ class Dialer:
             port.socket.disconnect(endpoint)
         self._events.close()
         port.close(linger_ms)
+
+    def _read_on(self, port: Port) -> None:
+        """Take everything that has come, each message to its last frame; the loop gets it when its turn comes."""
+        found: list[tuple[Route, list[bytes]]] = []
+        with contextlib.suppress(zmq.Again):
+            while True:
+                route = Route(port.mark + port.socket.recv(zmq.NOBLOCK))
+                frames = []
+                while port.socket.get(zmq.RCVMORE):
+                    frames.append(port.socket.recv(zmq.NOBLOCK))
+                found.append((route, frames))
+        if found:
+            self._loop.call(lambda: [effect for route, frames in found for effect in self._loop.take(route, frames)])
 
     def _open(self) -> Port:
         self._port = open_dialer(self._context, DIALED)
@@ -131,8 +153,9 @@ class Dialer:
                 self._log.info("a link is up", endpoint=where)
             elif event == _RETRIED:
                 self._remind("nobody answers there yet; trying again and again", where)
-                if is_refused(where):
+                if route not in self._refused and is_refused(where):
                     refused[route] = None
+                self._refused.add(route)  # each dial is looked at once: knocking is noticed there
             else:
                 self._up.discard(where)
                 self._remind(_BREAKS[event], where)

@@ -158,6 +158,17 @@ class Loop:
         self._watchers[file] = partial(self._heed, act)
         self._poll_set.append((file, POLLIN))
 
+    def take(self, route: Route, frames: Sequence[bytes]) -> list[Effect]:
+        """A message that somebody else has read from a port; what the core asks for."""
+        now = self._monotonic()
+        receive = self.core.receive if self.sieve is None else self.sieve.receive
+        self.counters.received += 1
+        try:
+            dialect, message = decode(frames)
+            return receive(route, dialect, message, now)
+        except ProtocolError as error:
+            return self._malformed(route, frames, error, now)
+
     def close(self) -> None:
         """Give back the wake-up pair; the ports belong to whoever opened them."""
         self._wake_up.close()
