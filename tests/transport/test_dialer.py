@@ -288,7 +288,7 @@ def test_link_is_hung_up_only_when_what_has_come_is_read_to_its_last_frame(bench
     listener.socket.send_multipart([sender, *frames])
     port = bench.dialer._port
     assert port is not None
-    assert port.socket.poll(LIMIT_S * 1000)  # ZeroMQ has read the first frame by now
+    assert port.socket.poll(int(LIMIT_S * 1000))  # ZeroMQ has read the first frame by now
     bench.dialer.hang_up(HangUp(FIRST))
     bench.turn_until(lambda: bench.core.received)
     assert bench.core.received == [(FIRST, dialects.PEER, Stream(7, (b"one", b"two", b"three")))]
