@@ -114,6 +114,6 @@ def test_bytes_of_recalled_replies_count_no_more() -> None:
         recent.add([reply("a", 20)], 1.0)
         assert names(recent.take(0.0)) == [b"a"]
     recent.add([reply("a", 20)], 1.0)
-    recent.clear()
+    recent.forget(0.0)
     recent.add([reply("b", 20)], 1.0)
     assert names(recent.take(0.0)) == [b"b"]

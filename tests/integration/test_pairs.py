@@ -6,8 +6,8 @@ from pathlib import Path
 
 from scale0 import Client
 from scale0.protocol.messages import Error, NeedBroker
-from tests.integration.load import echo_worker
-from tests.integration.mixed_load import COUNT, ONCE
+from tests.integration.load import PAY, echo_worker
+from tests.integration.mixed_load import COUNT, ONCE, SHIP
 from tests.integration.networks import BrokerProcess, until
 from tests.integration.pairs import (
     CALM,
@@ -62,7 +62,7 @@ def test_broker_that_stood_still_while_the_other_took_over_steps_down_and_nobody
         assert brokers.await_whole() is new
         assert old.own()["workers"] == old.own()["clients"] == 0
         load.await_replies()
-        load.check(COUNT)
+        load.check(COUNT, PAY, SHIP)  # what was under way when it stood still: nobody knows of all of it whether it ran
 
 
 def test_broker_that_stood_still_for_less_than_takeover_timeout_goes_on(tmp_path: Path) -> None:

@@ -336,7 +336,7 @@ def _leave_others(state: State) -> None:
     assert pair is not None, "only one of a pair leaves the others"
     for peer in list(state.network.peers.values()):
         if peer.identity != pair.partner:
-            membership.part_from(state, peer, "this broker is a standby now")
+            membership.part_from(state, peer, "this broker is a standby now", is_drained=True)
 
 
 # --- doubt --------------------------------------------------------------------------------------------------------

@@ -146,7 +146,7 @@ class HeldTasks:
     def _recall(self, now: float, out: Effects) -> None:
         """The link is down: what left lately may not have arrived, and comes before all that is kept."""
         heartbeat = self.link.heartbeat
-        since_s = min(now, heartbeat.heard_at_s) - heartbeat.silence_s
+        since_s = now - heartbeat.silence_s
         self._covers_since_s = max(since_s, self._recent.whole_since_s)
         for reply in self._recent.take(since_s):
             self._note_dropped(self._kept.give_back(reply), out)

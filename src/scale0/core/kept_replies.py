@@ -95,12 +95,14 @@ class RecentReplies:
     def take(self, since_s: float) -> list[TaskReply]:
         """Those that left at `since_s` or later, in order; all are forgotten."""
         taken = [reply for left_s, reply in self._replies if left_s >= since_s]
-        self.clear()
+        self.forget(since_s)
         return taken
 
-    def clear(self) -> None:
+    def forget(self, now: float) -> None:
+        """All of them; those that leave from now on are whole again."""
         self._replies.clear()
         self._bytes = 0
+        self.whole_since_s = max(self.whole_since_s, now)
 
 
 def fit_to_list(ids: Iterable[TaskId]) -> list[bytes]:

@@ -16,6 +16,7 @@ import msgspec
 from scale0.core import config_service, groups, handover, listings, modes, network_listings
 from scale0.core.effects import Cut, Heal, Reload, Route, Send
 from scale0.core.state import State
+from scale0.core.workers import delist
 from scale0.errors import ProtocolError, SettingsError
 from scale0.protocol import documents
 from scale0.protocol.codes import Code
@@ -248,4 +249,6 @@ def _answer(state: State, route: Route, dialect: Dialect, message: Error | Manag
     session = state.sessions.by_route.get(route)
     if session is not None and session.dialect.is_req:
         session.turn = None
+        if session.worker is not None:  # it has been answered: it gets a task when it asks again
+            delist(session.worker)
     state.effects.append(Send(route, dialect, message))

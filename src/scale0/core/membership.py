@@ -95,10 +95,10 @@ def meet_all(state: State) -> None:
             peer.dialing.at_s = peer.unlinked_s = -math.inf
 
 
-def part_from(state: State, peer: Peer, reason: str) -> None:
-    """The link ends, by our own will."""
+def part_from(state: State, peer: Peer, reason: str, *, is_drained: bool = False) -> None:
+    """The link ends, by our own will. `is_drained`: what it sent and we have not answered never started here."""
     if peer.is_linked and peer.session is not None:
-        state.post(peer.session.route, peer.session, Disconnect(reason=reason))
+        state.post(peer.session.route, peer.session, Disconnect(reason=reason, is_drained=is_drained))
         peers.unlink(state, peer, reason)
     if peer.session is not None:
         peers.abandon(state, peer, reason)

@@ -216,7 +216,12 @@ def recall(state: State, entry: Entry) -> bool:
 
 
 def _feed(state: State, worker: Worker) -> None:
-    (afar if worker.session.dialect is PEER else routing).feed(state, worker)
+    if worker.session.dialect is not PEER:
+        routing.feed(state, worker)
+        return
+    peer = state.network.peers.get(worker.session.identity)
+    if peer is not None and worker in peer.workers.values():  # else it was let go meanwhile
+        afar.feed(state, worker)
 
 
 def unhold(state: State, entry: Entry) -> bool:

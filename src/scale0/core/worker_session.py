@@ -265,7 +265,7 @@ class WorkerSession(HeldTasks):
         elif self._redirect is not None:
             self.link.redirect(self._redirect, now, out)
         else:
-            self._recent.clear()  # READYOK came after the last of them
+            self._recent.forget(now)  # READYOK came after the last of them
             self.link.move(now, out)
 
     def _leave_late(self, out: Effects) -> None:
