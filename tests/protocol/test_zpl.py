@@ -244,7 +244,7 @@ class Czmq:
 def czmq() -> Czmq:
     path = ctypes.util.find_library("czmq")
     if path is None:
-        pytest.skip("libczmq is not installed")
+        pytest.skip("libczmq is not installed; on Debian and Ubuntu: apt install libczmq4")
     return Czmq(path)
 
 
