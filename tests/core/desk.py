@@ -34,11 +34,19 @@ class Desk:
     """One broker; `sent` holds what the last verb sent, `others` its other effects."""
 
     def __init__(
-        self, *, is_settled: bool = True, state: str = "active", seeds: list[str] | None = None, **settings: Any
+        self,
+        *,
+        is_settled: bool = True,
+        state: str = "active",
+        seeds: list[str] | None = None,
+        boot: str = "",
+        **settings: Any,
     ) -> None:
         self.now = 1000.0
         self.wall_s = 1_700_000_000.0
-        self.broker = Broker(BrokerSettings(**settings), now=self.now, wall_s=self.wall_s, state=state, seeds=seeds)
+        self.broker = Broker(
+            BrokerSettings(**settings), now=self.now, wall_s=self.wall_s, state=state, seeds=seeds, boot=boot
+        )
         self.sends: list[Send] = []
         self.others: list[Effect] = []
         if is_settled:

@@ -46,7 +46,7 @@ def test_service_of_the_config_is_known_without_workers() -> None:
 
 def test_service_whose_workers_left_is_known(desk: Desk) -> None:
     worker = desk.worker("w", "greet")
-    desk.pass_time(10)
+    desk.pass_time(10, steps=200)
     assert worker.state == "gone"
     assert codes(desk.client("ada").submit("greet")) == []
 

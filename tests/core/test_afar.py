@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scale0.core import handover, modes
 from scale0.core.afar import split_options
 from scale0.protocol import codec
 from scale0.protocol.dialects import PEER
@@ -179,6 +180,40 @@ def test_fallback_groups_are_asked_in_their_order() -> None:
     assert len(us1.heard("w2", Task)) == 1
     eu1.submit("ada", 2, "echo")
     assert len(ap1.heard("w3", Task)) == 1, "the next one when the first has no room"
+
+
+def test_what_has_waited_goes_to_the_fallback_groups_in_their_order_too() -> None:
+    mesh, (eu1, eu2, us1, ap1) = two_groups(fallback_after_s=2.0)
+    eu2.worker("near", "echo")
+    ap1.worker("w3", "echo")
+    mesh.run(SHORTLY_S)
+    us1.worker("w2", "echo")
+    mesh.run(SHORTLY_S)
+    eu1.client("ada")
+    eu1.submit("ada", 1, "echo")
+    eu1.submit("ada", 2, "echo")
+    mesh.run(2.2)
+    assert (len(us1.heard("w2", Task)), len(ap1.heard("w3", Task))) == (1, 0)
+
+
+def test_what_waited_until_a_broker_may_dispatch_again_goes_to_the_nearest_first() -> None:
+    brokers = {"us-1": {"group": "us"}, "eu-1": {"group": "eu"}, "eu-2": {"group": "eu"}}
+    mesh, (us1, eu1, eu2) = network_of(brokers, groups=[GroupEntry(name="eu", fallback_groups=["us"])])
+    us1.worker("far", "echo", capacity=10)
+    eu2.worker("near", "echo")
+    eu1.worker("own", "echo")
+    eu1.client("ada")
+    mesh.run(SHORTLY_S)
+    handover.hold(eu1.state)
+    for sequence in (1, 2, 3):
+        eu1.submit("ada", sequence, "echo")
+    mesh.run(3.0)
+    assert eu1.heard("own", Task) == []
+    modes.enter(eu1.state, "active")
+    eu1.do(eu1.state.take_effects())
+    mesh.settle()
+    heard = [len(node.heard(name, Task)) for node, name in ((eu1, "own"), (eu2, "near"), (us1, "far"))]
+    assert heard == [1, 1, 1]
 
 
 def test_fallback_is_not_mutual_unless_it_is_written_so() -> None:

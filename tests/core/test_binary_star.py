@@ -323,6 +323,17 @@ def test_pair_is_made_at_run_time_and_the_primary_serves_on() -> None:
     assert primary.bodies("eve") == [b"done"]
 
 
+def test_what_a_peer_granted_is_void_when_it_becomes_the_partner() -> None:
+    mesh, (primary, fallback) = network_of({"prim": {}, "back": {}})
+    fallback.worker("w", "echo")
+    primary.client("eve")
+    mesh.run(SHORTLY_S)
+    mesh.cut("prim", "back")
+    as_pair(primary, "back")
+    primary.submit("eve", 1, "echo")
+    assert primary.peer("back").forwarded == 0
+
+
 def test_pair_is_dissolved_at_run_time_and_both_serve_for_themselves() -> None:
     mesh, primary, fallback, third = pair_and_third()
     primary.worker("w", "echo")

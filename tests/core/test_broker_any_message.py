@@ -17,6 +17,7 @@ from scale0.core.settings import BrokerSettings, Limits
 from scale0.protocol import codec, dialects
 from scale0.protocol.ids import id_prefix, make_id
 from scale0.protocol.messages import Cancel, Connect, Disconnect, Ping, Ready, ServiceOffer, Task, TaskReply
+from tests.core.record_reader import Reader
 from tests.protocol import strategies
 
 NONCE = bytes(8)
@@ -57,7 +58,8 @@ steps = st.lists(
 @given(steps=steps)
 def test_any_message_leaves_the_broker_whole(steps: list[tuple[int, tuple[Any, Any], float, str]]) -> None:
     now = 100.0
-    broker = Broker(BrokerSettings(limits=Limits(sessions=4, services=4)), now=now, wall_s=1e9)
+    broker = Broker(BrokerSettings(limits=Limits(sessions=4, services=4)), now=now, wall_s=1e9, boot="any")
+    reader = Reader(broker)
     for who, (dialect, message), later_s, fate in steps:
         now += later_s
         effects = broker.receive(Route(b"\0%d" % who), dialect, message, now)
@@ -65,6 +67,7 @@ def test_any_message_leaves_the_broker_whole(steps: list[tuple[int, tuple[Any, A
         broker.check()
         for effect in effects:
             carry_out(broker, effect, fate, now)
+        reader.check()
     assert broker.next_deadline() > now - 1
 
 

@@ -34,6 +34,7 @@ from scale0.protocol.messages import (
     TaskId,
     TaskReply,
 )
+from tests.core.record_reader import Reader
 
 SERVICES = st.sampled_from(["once", "again", "configured"])
 INTERVAL_S = 1.0
@@ -68,7 +69,8 @@ class BrokerMachine(RuleBasedStateMachine):
         super().__init__()
         self.now = 500.0
         self.wall_s = 1_800_000_000.0
-        self.broker = Broker(SETTINGS, now=self.now, wall_s=self.wall_s)
+        self.broker = Broker(SETTINGS, now=self.now, wall_s=self.wall_s, boot="any")
+        self.reader = Reader(self.broker)
         self.number = 0
         self.by_route: dict[bytes, Participant] = {}
         self.asked: dict[TaskId, int] = {}
@@ -257,6 +259,7 @@ class BrokerMachine(RuleBasedStateMachine):
         census = self.broker.census()
         assert census.accepted == census.replied + census.errored + census.queued + census.in_flight
         self.broker.check()
+        self.reader.check()
 
     def teardown(self) -> None:
         """Past every deadline nothing is queued or in flight (I1)."""

@@ -40,7 +40,7 @@ def test_services_show_state_and_figures(desk: Desk) -> None:
     assert (rows["busy"]["state"], rows["busy"]["queued"], rows["busy"]["free"]) == ("full", 1, 0)
     assert rows["busy"]["p99_us"] is None, "what is not known is null, never 0"
     worker.reply(tasks[0])
-    desk.pass_time(10)
+    desk.pass_time(10, steps=200)
     rows = {row["name"]: row for row in ask(client, "scale0.services")["rows"]}
     assert rows["busy"]["state"] == "no worker"
     assert rows["busy"]["p99_us"] is not None

@@ -221,6 +221,41 @@ def test_parts_of_two_runs_are_never_mixed(is_final: bool) -> None:
     assert "run again" in error(effects).text
 
 
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("is_final", [False, True])
+def test_parts_of_two_brokers_that_were_both_sent_the_task_are_never_mixed(number: int, is_final: bool) -> None:
+    session = client(up_at=None)
+    session.receive(ack(pair="first"), 0.0)
+    task_id = submit(session, 1.0)
+    reconnect(session, 2.0, pair="second")
+    assert of(session.receive(part(task_id, 0), 2.5), Part)
+    reconnect(session, 3.0, pair="first")
+    effects = session.receive(final(task_id, part=number) if is_final else part(task_id, number), 3.5)
+    assert error(effects).code == 502, "each of them calls its run attempt 1"
+    assert bool(sent(effects, Cancel)) is not is_final
+
+
+def test_parts_of_one_run_go_on_at_the_broker_that_it_was_forwarded_to() -> None:
+    session = client(up_at=None)
+    session.receive(ack(pair="origin"), 0.0)
+    task_id = submit(session, 1.0)
+    session.receive(part(task_id, 0), 1.5)
+    (again,) = sent(reconnect(session, 2.0, pair="taker"), Task)
+    assert again.flags & Flag.PARTLY_ANSWERED, "so the other one begins no run of its own"
+    assert of(session.receive(part(task_id, 1), 2.5), Part)
+    assert outcome(session.receive(final(task_id, part=2), 2.6)) == final(task_id, part=2)
+
+
+def test_task_that_was_at_two_brokers_goes_on_where_its_reply_has_begun() -> None:
+    session = client(up_at=None)
+    session.receive(ack(pair="first"), 0.0)
+    task_id = submit(session, 1.0)
+    reconnect(session, 2.0, pair="second")
+    session.receive(part(task_id, 0), 2.5)
+    reconnect(session, 3.0, pair="second")
+    assert outcome(session.receive(final(task_id, part=1), 3.5)) == final(task_id, part=1)
+
+
 # --- before and between links ---------------------------------------------------------------------------------------
 
 

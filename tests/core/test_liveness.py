@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from scale0.core.effects import Alarm
 from scale0.core.settings import Limits
-from scale0.protocol.dialects import CLIENT, WORKER
+from scale0.protocol.dialects import CLIENT, MDP2_WORKER, WORKER
+from scale0.protocol.majordomo import MdpHeartbeat, MdpReady, MdpTask
 from scale0.protocol.messages import (
     NO_VERSION,
     Config,
@@ -41,7 +42,7 @@ def test_silent_worker_is_gone_after_liveness_intervals(desk: Desk) -> None:
     worker = desk.worker("w", "greet")
     desk.pass_time(7.4)
     assert worker.state == "ready"
-    desk.pass_time(0.3)
+    desk.pass_time(0.15)
     assert worker.state == "gone"
 
 
@@ -60,7 +61,7 @@ def test_silent_workers_task_is_repeated_elsewhere(desk: Desk) -> None:
     task = only_task(desk.client("ada").submit("greet", timeout_s=30), "w1")
     desk.pass_time(4)
     desk.worker("w2", "greet", idempotent=True)
-    again = only_task(desk.pass_time(4), "w2")
+    again = only_task(desk.pass_time(4, steps=80), "w2")
     assert (again.id, again.attempt) == (task.id, 2)
 
 
@@ -72,6 +73,74 @@ def test_worker_without_heartbeat_lives_in_silence_and_leaves_the_queue_past_a_d
     desk.pass_time(1.1)
     assert tasks_to(client.submit("greet")) == []
     assert tasks_to(worker.reply(task)) == ["w"]
+
+
+# --- a broker that stood still ------------------------------------------------------------------------------------
+
+
+def test_worker_is_not_lost_because_the_broker_stood_still(desk: Desk) -> None:
+    worker = desk.worker("w", "greet")
+    client = desk.client("ada")
+    task = only_task(client.submit("greet", timeout_s=60), "w")
+    assert desk.pass_time(20) == []
+    assert worker.state == "full"
+    assert bodies(worker.reply(task)) == [], "its client is yet to be heard, too"
+    assert bodies(client.ping()) == [("ada", b"done")]
+    assert tasks_to(client.submit("greet")) == ["w"]
+
+
+def test_worker_that_seems_silent_gets_no_task_until_what_it_said_is_read(desk: Desk) -> None:
+    worker = desk.worker("w", "greet")
+    desk.pass_time(20)
+    assert tasks_to(desk.client("ada").submit("greet", timeout_s=60)) == []
+    assert tasks_to(worker.ping()) == ["w"]
+    desk.pass_time(7.4, steps=80)
+    assert worker.state == "full"
+    desk.pass_time(0.15)
+    assert worker.state == "gone", "its silence counts as ever"
+
+
+def test_worker_that_seemed_silent_and_asks_for_the_config_gets_tasks_again(desk: Desk) -> None:
+    worker = desk.worker("w", "greet")
+    desk.pass_time(20)
+    client = desk.client("ada")
+    client.submit("greet", timeout_s=60)
+    assert tasks_to(worker.connect()) == ["w"]
+
+
+def test_worker_that_says_nothing_for_an_interval_after_the_broker_went_on_is_gone(desk: Desk) -> None:
+    worker = desk.worker("w", "greet")
+    client = desk.client("ada")
+    client.submit("greet", timeout_s=60)
+    desk.pass_time(20)
+    client.ping()
+    desk.pass_time(2.4)
+    assert worker.state == "full"
+    assert codes(desk.pass_time(0.2)) == [("ada", 502)]
+
+
+def test_broker_that_stands_still_again_excuses_nobody_twice(desk: Desk) -> None:
+    worker = desk.worker("w", "greet")
+    desk.pass_time(20)
+    desk.pass_time(20)
+    assert worker.state == "gone"
+
+
+def test_worker_that_left_while_the_broker_stood_still_gets_no_task(desk: Desk) -> None:
+    worker = desk.worker("w", "greet")
+    desk.pass_time(20)
+    desk.client("ada").submit("greet", timeout_s=60)
+    assert worker.say(Disconnect(reason="bye")) == []
+    assert desk.broker.census().queued == 1
+
+
+def test_majordomo_worker_is_not_lost_because_the_broker_stood_still(desk: Desk) -> None:
+    desk.say("m", MDP2_WORKER, MdpReady("greet"))
+    desk.pass_time(20)
+    client = desk.client("ada")
+    client.submit("greet", timeout_s=60)
+    sent = desk.say("m", MDP2_WORKER, MdpHeartbeat())
+    assert [(name, type(message)) for name, message in sent] == [("m", MdpTask)]
 
 
 def test_absent_clients_reply_waits_until_it_is_back(desk: Desk) -> None:
@@ -101,7 +170,7 @@ def test_client_that_was_absent_before_is_missed_as_soon_when_it_is_silent_again
 
 def test_silent_client_is_forgotten_when_nothing_of_it_is_left(desk: Desk) -> None:
     desk.client("ada")
-    desk.pass_time(8)
+    desk.pass_time(8, steps=160)
     assert len(desk.broker.state.sessions) == 0
 
 

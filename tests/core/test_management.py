@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from scale0.core.effects import Alarm, Cut, Heal, Reload
+from scale0.core.config_service import ASKERS_MAX
+from scale0.core.effects import Alarm, Cut, FromFiles, Heal, Reload, Send
 from scale0.core.management import CUT_S_MAX
 from scale0.core.settings import ManagementSettings
 from scale0.errors import ProtocolError
@@ -190,3 +191,38 @@ def test_standby_that_drains_reads_no_stream_any_more() -> None:
     assert "stream_unread" not in fallback.alarm_names()
     primary.answer("w", b"done")
     assert primary.bodies("ada") == [b"done"], "what waited for its word goes on"
+
+
+def test_what_was_recorded_is_asked_of_the_shell_and_its_answer_passed_on() -> None:
+    desk = Desk(management=PASSWORDS, boot="run")
+    assert ask(desk, "segments", after=3) == []
+    (asked,) = [effect for effect in desk.others if isinstance(effect, FromFiles)]
+    assert (asked.command, asked.arguments) == ("segments", {"after": 3, "author": "root"})
+    (sent,) = desk.broker.answer(asked.key, {"entries": []}, desk.now)
+    assert isinstance(sent, Send)
+    assert sent.message == ManagementRep(seq=7, result={"entries": []})
+    assert desk.broker.answer(asked.key, {}, desk.now) == [], "it was answered"
+
+
+def test_files_that_cannot_be_read_are_an_error_for_who_asked() -> None:
+    desk = Desk(management=PASSWORDS, boot="run")
+    ask(desk, "segment", path="x")
+    (asked,) = [effect for effect in desk.others if isinstance(effect, FromFiles)]
+    (sent,) = desk.broker.answer(asked.key, ProtocolError(404, "not there"), desk.now)
+    assert isinstance(sent, Send)
+    assert sent.message == Error(code=404, text="not there", seq=7)
+
+
+def test_a_broker_that_records_nothing_has_nothing_to_fetch(desk: Desk) -> None:
+    ((_, answer),) = ask(desk, "segments")
+    assert isinstance(answer, Error)
+    assert "--telemetry" in answer.text
+
+
+def test_requests_for_files_that_wait_have_a_limit() -> None:
+    desk = Desk(management=PASSWORDS, boot="run")
+    for _ in range(ASKERS_MAX):
+        assert ask(desk, "segments") == []
+    ((_, answer),) = ask(desk, "segments")
+    assert isinstance(answer, Error)
+    assert answer.code == 429

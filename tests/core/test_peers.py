@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scale0.core import afar
 from scale0.core.effects import Alarm, Dial, HangUp
 from scale0.core.settings import Limits
 from scale0.protocol.dialects import CLIENT, PEER
@@ -184,7 +185,7 @@ def test_silence_for_liveness_intervals_means_lost(desk: Desk) -> None:
     b2 = Neighbour(desk)
     desk.pass_time(7.4, steps=10)
     assert b2.is_linked()
-    desk.pass_time(0.2)
+    desk.pass_time(0.17)
     assert not b2.is_linked()
     (alarm,) = [effect for effect in desk.others if isinstance(effect, Alarm)]
     assert alarm.name == "peer_lost"
@@ -204,8 +205,31 @@ def test_peer_with_a_longer_interval_gets_more_time(desk: Desk) -> None:
     b2.say(status(heartbeat_interval_ms=10_000))
     desk.pass_time(29.0, steps=10)
     assert b2.is_linked()
-    desk.pass_time(1.1)
+    desk.pass_time(1.05)
     assert not b2.is_linked()
+
+
+def test_peer_is_not_lost_because_the_broker_stood_still(desk: Desk) -> None:
+    b2 = Neighbour(desk)
+    b2.offer("echo")
+    client = desk.client("ada")
+    desk.pass_time(20.0)
+    assert b2.is_linked()
+    assert said(client.submit("echo"), Task) == [], "it gets nothing until what it said is read"
+    assert len(said(b2.say(status()), Task, "b2")) == 1
+    desk.pass_time(7.4, steps=10)
+    assert b2.is_linked()
+    desk.pass_time(0.17)
+    assert not b2.is_linked(), "its silence counts as ever"
+
+
+def test_peer_that_says_nothing_for_an_interval_after_the_broker_went_on_is_lost(desk: Desk) -> None:
+    b2 = Neighbour(desk)
+    desk.pass_time(20.0)
+    desk.pass_time(2.4, steps=10)
+    assert b2.is_linked()
+    desk.pass_time(20.0)
+    assert not b2.is_linked(), "it is excused once"
 
 
 def test_broker_wakes_to_look_at_a_silent_peer(desk: Desk) -> None:
@@ -246,7 +270,30 @@ def test_peer_that_cannot_be_sent_to_gets_no_tasks_until_it_is_heard(desk: Desk)
     assert len(said(b2.say(status()), Task, "b2")) == 2
 
 
+def test_peer_that_has_moved_to_another_connection_gets_tasks_before_it_tells_its_credit_again(desk: Desk) -> None:
+    b2 = Neighbour(desk)
+    b2.offer("echo", workers=2, credit=5)
+    client = desk.client("ada")
+    desk.pass_time(2.3)
+    (send,) = [send for send in desk.sends if isinstance(send.message, PeerStatus)]
+    desk.fail(send, "unroutable")
+    assert said(client.submit("echo"), Task) == []
+    assert len(said(b2.say(joining(), route="anew"), Task, "anew")) == 1
+    assert len(said(client.submit("echo"), Task, "anew")) == 1
+
+
 # --- loss -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_lost_peer_granted_does_not_count_when_it_is_back() -> None:
+    mesh, (b1, b2) = network_of({"b1": {"group": "eu"}, "b2": {"group": "us"}})
+    b2.worker("w", "echo")
+    mesh.run(0.5)
+    mesh.cut("b1", "b2")
+    mesh.run(10.0)
+    assert not b1.peer("b2").is_linked
+    afar.move_tier(b1.state, b1.peer("b2"), 0)
+    assert b1.peer("b2").workers == {}
 
 
 def test_peer_that_was_started_anew_has_lost_our_tasks_and_is_told_nothing_of_its_own() -> None:

@@ -400,6 +400,19 @@ def test_what_a_fresh_copy_does_not_know_has_not_run() -> None:
     assert fallback.codes("ada") == [502], "that one was at another broker"
 
 
+def test_what_a_fresh_copy_does_not_know_may_have_run_if_its_client_was_here_before_the_copys_time() -> None:
+    mesh, primary, fallback = pair_of()
+    primary.worker("w", "echo")
+    primary.client("ada", epochs=SEEN)  # of a former life of both: this one knows nothing of it
+    die_and_be_asked_for(mesh, primary, fallback)
+    fallback.client("ada", epochs=SEEN)
+    come_to(fallback, "w", "echo", capacity=2)
+    fallback.submit("ada", 7, "echo", flags=BOTH)
+    assert (fallback.codes("ada"), fallback.heard("w", Task)) == ([502], [])
+    fallback.submit("ada", 8, "echo")
+    assert [task.id for task in fallback.heard("w", Task)] == [id_of("ada", 8)], "a new one is as ever"
+
+
 def test_copy_that_is_not_whole_is_not_trusted() -> None:
     mesh, primary, fallback = pair_of()
     primary.worker("w", "echo", capacity=0)

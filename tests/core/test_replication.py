@@ -20,7 +20,7 @@ from scale0.protocol.messages import (
     StreamAck,
     Task,
 )
-from tests.core.mesh import SETTLED_S, Mesh, Node, id_of, pair_of
+from tests.core.mesh import INTERVAL_S, SETTLED_S, Mesh, Node, id_of, pair_of
 from tests.core.star_kit import SHORTLY_S, TAKEOVER_S, copy_of, pair_and_third
 from tests.core.test_binary_star import star
 
@@ -234,6 +234,28 @@ def test_majordomo_worker_waits_for_the_followers_word_too() -> None:
     mesh.heal()
     mesh.settle()
     assert len(primary.heard("m", MdpTask)) == 1
+
+
+def test_majordomo_worker_may_not_be_silent_while_its_task_waits_for_the_followers_word() -> None:
+    mesh, primary, fallback = pair_of()
+    primary.say("m", MDP2_WORKER, MdpReady("echo"))
+    primary.client("ada")
+    fallback.kill()
+    primary.submit("ada", 1, "echo", timeout_s=60.0)
+    mesh.run(2 * 3 * INTERVAL_S + SHORTLY_S)
+    assert held(primary) == 0
+    assert primary.heard("m", MdpTask) == []
+    assert primary.broker.census().queued == 1, "the worker is gone, and the task never left"
+
+
+def test_majordomo_worker_may_be_silent_while_it_works() -> None:
+    mesh, primary, _ = pair_of()
+    primary.say("m", MDP2_WORKER, MdpReady("echo"))
+    primary.client("ada")
+    primary.submit("ada", 1, "echo", timeout_s=60.0)
+    assert len(primary.heard("m", MdpTask)) == 1
+    mesh.run(2 * 3 * INTERVAL_S + SHORTLY_S)
+    assert primary.broker.census().in_flight == 1
 
 
 # --- a follower that is gone ------------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ from scale0.protocol.messages import (
 )
 from scale0.transport import config_file
 from tests.core.neighbour import joining, status
+from tests.core.record_reader import Reader
 from tests.fuzz.conversation import Conversation, Step, parse
 
 NONCE: Final = b"12345678"
@@ -100,7 +101,10 @@ class BrokerWorld:
         self.highest = LIMITS  # of all limits so far: a lower one holds for what is new
         self.is_watched = False  # while it is set up nothing is fuzzed, so nothing is checked
         seeds = ["tcp://10.0.0.9:5555"] if name == "joining" else None
-        self.broker = broker(BrokerSettings(**_SETTINGS), now=self.now, wall_s=self.wall_s, nonce=NONCE, seeds=seeds)
+        self.broker = broker(
+            BrokerSettings(**_SETTINGS), now=self.now, wall_s=self.wall_s, nonce=NONCE, seeds=seeds, boot="fuzz"
+        )
+        self.reader = Reader(self.broker)
         self.pass_time(8.0)
         WORLDS.get(name, _lone)(self)
         self.is_watched = True
@@ -182,6 +186,7 @@ class BrokerWorld:
         for effect in effects:
             look_at(effect)
         self._check_tables()
+        self.reader.check()
         state = self.state
         held, state.limits = state.limits, self.highest
         try:

@@ -155,6 +155,7 @@ ping = st.builds(
     offset_us=I64,
     has_offset=st.booleans(),
     oldest_unanswered=U64,
+    offset_bits=st.integers(0, 127),
 )
 pong = st.builds(Pong, I64, I64, config_version=version, epoch=U64)
 stream = st.builds(Stream, U64, body)

@@ -7,7 +7,7 @@ that this broker does not hold may have run under another, so it is dispatched o
 
 from __future__ import annotations
 
-from scale0.core import builtin, changes, delivery, forwarding, routing
+from scale0.core import builtin, changes, delivery, forwarding, routing, task_rows
 from scale0.core.ledger import Entry
 from scale0.core.services import RESERVED, Service
 from scale0.core.sessions import Session
@@ -168,6 +168,8 @@ def end_settling(state: State) -> None:
 def refuse(state: State, session: Session, message: Task, code: Code, text: str, **detail: object) -> None:
     """The task is not accepted. Majordomo clients hear nothing, and are counted."""
     state.counters[f"refused_{int(code)}"] += 1
+    if state.journal is not None:
+        task_rows.refused(state, session, message, int(code))
     if session.dialect.majordomo:
         state.counters["majordomo_errors_unsaid"] += 1
         return

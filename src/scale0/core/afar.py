@@ -59,6 +59,10 @@ def send(state: State, entry: Entry, worker: Worker) -> None:
     task = entry.task
     attempt = entry.attempt = entry.attempt + 1
     entry.worker = worker
+    entry.sent_s = now
+    if state.journal is not None:
+        entry.free = len(entry.service.afar_lru)
+        entry.waiting = entry.service.queue.count
     worker.slots[entry.id] = attempt
     worker.dispatched += 1
     if len(worker.slots) >= worker.capacity:
@@ -129,6 +133,14 @@ def take_credit(state: State, peer: Peer, message: PeerStatus) -> None:
         feed(state, worker)
 
 
+def void_credit(state: State, peer: Peer) -> None:
+    """It gets nothing more; what it holds of ours it still has."""
+    peer.offers = {}
+    peer.queued = {}
+    for name in list(peer.workers):
+        _take_one(state, peer, PeerService(name))
+
+
 def move_tier(state: State, peer: Peer, tier: int) -> None:
     """The document puts it nearer or farther: what it told us counts anew."""
     if tier == peer.tier:
@@ -186,10 +198,20 @@ def feed(state: State, worker: Worker) -> None:
 
 
 def feed_all(state: State) -> None:
-    """We may dispatch again: every peer with room gets what waits."""
-    for peer in state.network.peers.values():
+    """The mode has changed: if we may dispatch, whoever has room gets what waits; if not, nobody is listed.
+
+    Rule 28: our own workers come first, then the group, then the fallback groups in their order.
+    """
+    for session in list(state.sessions.by_identity.values()):
+        if session.worker is not None:
+            routing.feed(state, session.worker)
+    for peer in sorted(state.network.peers.values(), key=_tier_of):
         for worker in peer.workers.values():
             feed(state, worker)
+
+
+def _tier_of(one: Peer | Worker) -> int:
+    return one.tier
 
 
 def take_from_queue(state: State, entry: Entry) -> None:
@@ -213,7 +235,7 @@ def delist(worker: Worker) -> None:
 def spill(state: State) -> None:
     """Tasks that have waited long enough in a busy group go to the fallback groups that have room."""
     for service in _with_fallback(state):
-        for worker in [worker for worker in service.afar_lru if worker.tier]:
+        for worker in sorted([worker for worker in service.afar_lru if worker.tier], key=_tier_of):
             feed(state, worker)
 
 

@@ -15,12 +15,22 @@ from __future__ import annotations
 
 import math
 
-from scale0.core import doubt, handover, membership, modes, peer_status, replica, replication, routing, standby
+from scale0.core import (
+    afar,
+    doubt,
+    handover,
+    membership,
+    modes,
+    peer_status,
+    recording,
+    replica,
+    replication,
+    standby,
+)
 from scale0.core.effects import Persist, Stopped
 from scale0.core.network import Peer
 from scale0.core.star import Event, Pair, Star, Verdict, decide, event_of, next_epoch
 from scale0.core.state import State
-from scale0.protocol.codes import Code
 from scale0.protocol.messages import PeerStatus
 
 _ASKED_BY_ALL = (Star.DOUBTFUL, Star.YIELDING)  # they have sessions, which wait
@@ -44,10 +54,13 @@ def follow_document(state: State, *, is_serving: bool) -> None:
     star = Star.ACTIVE if is_serving and is_primary else _start(state, is_primary)
     state.pair = Pair(name=primary, partner=partner, is_primary=is_primary, star=star, heard_s=state.now)
     state.config.pair = primary
+    peer = state.network.peers.get(partner)
+    if peer is not None:  # of a pair only one has work and workers
+        afar.void_credit(state, peer)
     if star is Star.ACTIVE:
         _open_epoch(state)
     elif is_serving:
-        _turn_away(state, f"this broker is the fallback of {primary} from now on")
+        standby.turn_away(state, f"this broker is the fallback of {primary} from now on")
     if star is not Star.ACTIVE and state.mode in ("active", "holding"):
         modes.enter(state, "passive")
         _leave_others(state)
@@ -68,7 +81,6 @@ def _dissolve(state: State) -> None:
     state.config.pair = ""
     state.doubt_at_s = math.inf
     if was == "holding":  # it serves, and has nobody to give way to, nor to ask
-        modes.enter(state, "active")
         go_on(state)
     elif was == "passive":
         if partner is not None:  # the two meet anew, as strangers: each tells all that it offers
@@ -87,7 +99,7 @@ def restart(state: State) -> None:
     pair.star = _start(state, pair.is_primary)
     pair.heard_s = state.now
     if state.sessions.by_identity:  # disabling was not over
-        _turn_away(state, "this broker was disabled, and starts anew")
+        standby.turn_away(state, "this broker was disabled, and starts anew")
     modes.enter(state, "passive")
     _leave_others(state)
     doubt.look_again(state)
@@ -223,17 +235,18 @@ def _serve(state: State, event: Event) -> None:
     has_rival = pair.epoch_seen > state.epoch or (event is Event.ASKED and pair.was_followed)
     if has_rival and was in (Star.DOUBTFUL, Star.YIELDING):
         replica.distrust(state)
-    has_served = state.was_serving
+    has_served, former = state.was_serving, state.epoch
     _open_epoch(state)
+    recording.failover(state, "took_over", former_epoch=former, was=was.name.lower())
     if event is Event.ASKED and (was is not Star.PRIMARY or has_served):
         text = (
             f"{pair.partner} has been silent for {silence_s(state):.1f} s: this broker serves, in epoch {state.epoch}"
         )
         state.alarm("took_over", f"{text}; look at {pair.partner}")
-    modes.enter(state, "active")
     if was in (Star.DOUBTFUL, Star.YIELDING):
         go_on(state)
     else:
+        modes.enter(state, "active")
         state.started_s = state.now
         state.has_settled = False
         replica.wake(state, is_trusted=is_trusted)
@@ -254,7 +267,7 @@ def _resume(state: State) -> None:
     pair = state.pair
     assert pair is not None, "only one of a pair doubts"
     pair.star = Star.ACTIVE
-    modes.enter(state, "active")
+    recording.failover(state, "resumed")
     go_on(state)
     _stop_if_wanted(state)
     doubt.look_again(state)
@@ -271,10 +284,8 @@ def _stop_if_wanted(state: State) -> None:
 
 def go_on(state: State) -> None:
     """Dispatching goes on: what was acknowledged meanwhile leaves, and workers get what waits."""
+    modes.enter(state, "active")
     replication.release_held(state)
-    for session in list(state.sessions.by_identity.values()):
-        if session.worker is not None:
-            routing.feed(state, session.worker)
 
 
 def _follow(state: State) -> None:
@@ -282,7 +293,7 @@ def _follow(state: State) -> None:
     pair = state.pair
     assert pair is not None, "only one of a pair follows"
     if state.sessions.by_identity:
-        _turn_away(state, f"{pair.partner} serves")
+        standby.turn_away(state, f"{pair.partner} serves")
     replica.clear(state)
     pair.star = Star.PASSIVE
     pair.hand_over_by_s = None
@@ -309,25 +320,10 @@ def _step_down(state: State) -> None:
     assert pair is not None, "only one of a pair steps down"
     text = f"{pair.partner} serves in epoch {pair.epoch_seen}, this broker in {state.epoch}: this broker steps down"
     state.alarm("stepped_down", f"{text}; tasks that only it knew of are asked again, or answered 502")
+    recording.failover(state, "stepped_down")
     state.stream = None  # what it has not sent it will not send
-    _turn_away(state, f"{pair.partner} serves, in a higher epoch")
+    standby.turn_away(state, f"{pair.partner} serves, in a higher epoch")
     _follow(state)
-
-
-def _turn_away(state: State, why: str) -> None:
-    """301 to everybody, with the partner's address; who forwarded something here hears that it is lost."""
-    pair = state.pair
-    assert pair is not None, "only one of a pair knows where to send them"
-    target = standby.target(state, why)
-    detail = {"identity": target.identity, "endpoints": target.endpoints, "public_key": target.public_key}
-    for session in list(state.sessions.by_identity.values()):
-        is_mute = session.is_absent or (session.dialect.is_req and session.turn is None)
-        if session.dialect.is_native and not is_mute:
-            text = f"{why}; go to {target.identity}"
-            state.refuse(session, Code.MOVED, text, detail=detail, fatal=True)
-    for entry in [entry for entry in state.ledger.entries.values() if entry.is_forwarded]:
-        routing.settle_error(state, entry, Code.WORKER_LOST, f"outcome unknown: {why}")
-    replica.clear(state)
 
 
 def _leave_others(state: State) -> None:

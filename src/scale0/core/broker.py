@@ -6,6 +6,7 @@
     heard_version a publisher spoke         link_broken   a dialed link's connection ended
     link_refused  nobody listens there      flush         a burst of messages ends
     stop          the process ends          next_deadline when `tick` has something to do
+    take_records  what is to be recorded    answer        what the shell found in its files
 
 Each takes what happened and `now`, and returns what the shell must do, in order. There is no socket, clock, random
 number or file inside: the same broker runs over ZeroMQ and in the simulator. The rules stand in the modules beside this
@@ -27,6 +28,7 @@ from scale0.core import (
     doubt,
     failed_sends,
     groups,
+    hints,
     liveness,
     majordomo,
     management,
@@ -36,6 +38,7 @@ from scale0.core import (
     peer_status,
     peers,
     readiness,
+    recording,
     replication,
     routing,
     standby,
@@ -48,6 +51,7 @@ from scale0.core.settings import BrokerSettings
 from scale0.core.state import State
 from scale0.core.workers import delist
 from scale0.errors import ProtocolError
+from scale0.events import Records
 from scale0.protocol.codec import AnyMessage
 from scale0.protocol.codes import Code
 from scale0.protocol.dialects import (
@@ -68,6 +72,7 @@ from scale0.protocol.messages import (
     Connect,
     Disconnect,
     Error,
+    ManagementRep,
     ManagementReq,
     NeedBroker,
     Ping,
@@ -128,8 +133,12 @@ class Broker:
         records: list[ConfigRecord] | None = None,
         seeds: list[str] | None = None,
         document: Document | None = None,
+        boot: str = "",
     ) -> None:
-        """`records` is the config that was kept, `document` what the operator wrote, `seeds` whom to join by."""
+        """`records` is the config that was kept, `document` what the operator wrote, `seeds` whom to join by.
+
+        `boot` names this run of the process for those who record what it does; without it nothing is recorded.
+        """
         self.state = State(
             settings,
             now,
@@ -141,6 +150,7 @@ class Broker:
             records=records,
             seeds=seeds,
             document=document,
+            boot=boot,
         )
         config_service.begin(self.state, is_new=not records)
         self._by_route = self.state.sessions.by_route
@@ -159,7 +169,7 @@ class Broker:
         handler = _HANDLERS[dialect].get(type(message))
         if handler and session and session.dialect is dialect and state.mode != "disabled":
             session.last_seen_s = now
-            if session.is_absent:
+            if session.is_absent and type(message) is not Disconnect:
                 (peers if dialect is PEER else connections).heard_again(state, session)
             if dialect.is_req:
                 turns.open_turn(state, session, message)
@@ -219,6 +229,10 @@ class Broker:
         config_service.tick(state)
         if state.mode != "active":
             modes.step(state)
+        if state.hints.by_worker:
+            hints.tick(state)
+        if state.journal is not None:
+            recording.tick(state)
         return state.take_effects()
 
     def _tick_participants(self) -> None:
@@ -243,35 +257,49 @@ class Broker:
         replication.flush(state)
         return state.take_effects()
 
+    def take_records(self) -> Records | None:
+        """What is to be recorded since this was last asked, if anything is."""
+        journal = self.state.journal
+        return journal.take() if journal is not None else None
+
     def next_deadline(self) -> float:
         state = self.state
         network = state.network
-        next_s = min(config_service.next_s(state), membership.next_s(state), binary_star.next_s(state))
+        times = [config_service.next_s(state), membership.next_s(state), binary_star.next_s(state)]
         if network.peers or network.seeds:
-            next_s = min(next_s, peers.next_s(state), dialing.next_s(state), peer_status.next_s(state))
+            times += (peers.next_s(state), dialing.next_s(state), peer_status.next_s(state))
         if state.mode in ("disabled", "passive"):
-            return next_s
+            return min(times)
         if network.peers:
-            next_s = min(next_s, afar.next_spill_s(state), groups.next_s(state))
+            times += (afar.next_spill_s(state), groups.next_s(state))
         if state.mode != "active":
-            next_s = min(next_s, modes.next_step_s(state))
+            times.append(modes.next_step_s(state))
         if not state.has_settled:
-            next_s = min(next_s, state.settled_at_s)
+            times.append(state.settled_at_s)
         if state.config.to_push:
-            next_s = min(next_s, state.config.push_at_s)
-        return min(
-            next_s,
+            times.append(state.config.push_at_s)
+        times += (
             state.ledger.next_s(),
             state.sessions.liveness.next_s(),
             state.turns.next_s(),
             state.majordomo_beats.next_s(),
         )
+        return min(times)
 
     def manage(self, command: str, arguments: dict[str, Any], now: float) -> tuple[Any, list[Effect]]:
         """An operator's command through a door of this process; an unknown one raises `ProtocolError`."""
         self.state.now = now
         result = management.run(self.state, command, arguments)
         return result, self.state.take_effects()
+
+    def answer(self, key: int, result: Any, now: float) -> list[Effect]:
+        """What the shell found in its files for an effect `FromFiles`; a `ProtocolError` if that cannot be."""
+        self.state.now = now
+        if isinstance(result, ProtocolError):
+            config_service.answered(self.state, Error(code=result.code, text=result.text, seq=key))
+        else:
+            config_service.answered(self.state, ManagementRep(seq=key, result=result))
+        return self.state.take_effects()
 
     def configure(self, document: Document, now: float, author: str = "file") -> list[Effect]:
         """The operator's file was read again: a change like any other. Raises `ProtocolError` if it is refused."""

@@ -99,6 +99,8 @@ def _check_afar(state: State) -> None:
             assert worker.session is peer.session, f"{peer.identity} has a worker of another session"
             assert (worker in service.afar_lru) == worker.is_listed, f"{peer.identity} stands wrongly for {name}"
             assert not worker.is_listed or worker.is_open, f"{peer.identity} stands for {name} and cannot take a task"
+            if worker.is_open and state.mode == "active":
+                assert worker.is_listed, f"{peer.identity} can take a task of {name} and is not listed"
             if worker.is_listed and not worker.tier:
                 assert not service.queue.count, f"{peer.identity} has room while {name} waits"
     listed = {worker for service in state.services.by_name.values() for worker in service.afar_lru}

@@ -153,7 +153,7 @@ class ClientSession(OpenTasks):
         may_send = self._may_send and now < heartbeat.heard_at_s + heartbeat.silence_s
         must_wait = not may_send and self.link.phase is _UP
         transmissions = int(may_send)
-        pair = self.link.pair
+        pair, place = self.link.pair, self.link.place
         deadline_s = now + timeout_s
         remaining_ms = remaining_ms_of(timeout_s)
         sent_us = int((now + heartbeat.clock.wall_offset_s) * 1e6)
@@ -165,7 +165,7 @@ class ClientSession(OpenTasks):
             ids.append(task_id)
             bucket = file(task_id, task_id, deadline_s)
             tasks[task_id] = OpenTask(
-                service, body, priority, options, deadline_s, size, bucket, transmissions, pair=pair
+                service, body, priority, options, deadline_s, size, bucket, transmissions, pair=pair, place=place
             )
             if may_send:
                 behind = sequence - oldest
@@ -188,7 +188,7 @@ class ClientSession(OpenTasks):
             task = tasks.get(reply.id)
             if task is None:
                 self.discarded += 1
-            elif reply.final and reply.part <= task.next_part and task.attempt in (0, reply.attempt):
+            elif reply.final and reply.part <= task.next_part and (not task.attempt or self._is_same_run(task, reply)):
                 forget(reply.id, task)
                 final.append(reply)
                 if self._awaited is not None:
@@ -263,14 +263,12 @@ class ClientSession(OpenTasks):
     # --- outcomes -------------------------------------------------------------------------------------------------
 
     def _part(self, task: OpenTask, reply: TaskReply, now: float) -> list[ParticipantEffect]:
-        """Parts are handed on in order, none twice; a part that was skipped never comes any more.
-
-        Rule 12: parts of two runs are never mixed. A broker that has taken over may not know that some were received.
-        """
-        is_same_run = task.attempt in (0, reply.attempt)
+        """Parts are handed on in order, none twice; a part that was skipped never comes any more."""
+        is_same_run = not task.attempt or self._is_same_run(task, reply)
         if is_same_run and reply.part == task.next_part:
             task.next_part += 1
             task.attempt = reply.attempt
+            task.told_at = self.link.place
             return [Part(reply)]
         if is_same_run and reply.part < task.next_part:
             self.discarded += 1
@@ -284,6 +282,15 @@ class ClientSession(OpenTasks):
         if self._awaited is not None:
             self._move_if_answered(now, out)
         return out
+
+    def _is_same_run(self, task: OpenTask, reply: TaskReply) -> bool:
+        """Rule 12: parts of two runs are never mixed.
+
+        A broker that has taken over may run it anew, and not know that parts were received. And if it was sent to
+        several brokers, each may have run it, and each counts its attempts from 1.
+        """
+        is_same_place = not task.is_scattered or task.told_at == self.link.place
+        return is_same_place and task.attempt == reply.attempt
 
     def _task_error(self, error: Error, now: float, out: Effects) -> None:
         """An ERROR that answers TASK or CANCEL."""
@@ -350,13 +357,17 @@ class ClientSession(OpenTasks):
     def _task(self, task_id: TaskId, task: OpenTask, now: float) -> Task:
         flags = 0
         if task.transmissions:
-            flags = _RESENT | _PARTLY_ANSWERED if task.next_part else _RESENT
+            flags = _RESENT
+            if task.next_part:
+                flags |= _PARTLY_ANSWERED  # so nobody begins another run of it
+            elif task.place != self.link.place:
+                task.is_scattered = True
             if task.pair and task.pair == self.link.pair:
                 flags |= _SAME_PAIR
             else:
                 task.pair = ""
         else:
-            task.pair = self.link.pair
+            task.pair, task.place = self.link.pair, self.link.place
         task.transmissions += 1
         task.refusal = ""
         remaining_ms = remaining_ms_of(task.deadline_s - now)

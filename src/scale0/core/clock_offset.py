@@ -60,6 +60,13 @@ class ClockOffset:
             return None
         return self._best()[1]
 
+    @property
+    def offset_bits(self) -> int:
+        """The offset is off by half of its round trip at most: by less than 2**n µs. 0 while nothing was measured."""
+        if not self._samples:
+            return 0
+        return max(2, int(self._best()[0] * 5e5).bit_length())
+
     def forget(self) -> None:
         """Another broker, or another clock: nothing that was measured holds any more."""
         self._samples.clear()

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from scale0.core import liveness, membership
+from scale0.core import liveness, membership, recording
 from scale0.core.config import NOBODY, content_hash
 from scale0.core.effects import Answered, KeepConfig, Listen, Publish, Send
 from scale0.core.network import Asker, Peer
@@ -281,6 +281,7 @@ def take_snapshot(state: State, peer: Peer, message: Snapshot) -> None:
         document = documents.decode(newest.document, "JSON", Document)
         network_rules.check(document)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, SettingsError, IndexError) as error:
+        recording.note(state, "config", "", "refused", None, sender=peer.identity, why=str(error))
         state.alarm("config_refused", f"the config that {peer.identity} sent is refused: {error}; the last good stays")
         return
     if newest.version > state.config.packed_version:
@@ -359,6 +360,8 @@ def _apply(state: State, record: ConfigRecord, document: Document, *, is_lost: b
         config.remember([msgspec.structs.replace(before, state="lost") if is_lost else before])
     liveness.reconfigure(state, settings_for(document, state.local))
     state.effects.append(KeepConfig(config.records()))
+    detail = {"author": record.author, "comment": record.comment, "former": str(ConfigVersion.unpack(before.version))}
+    recording.note(state, "config", str(config.version), "applied", None, **detail)
     state.network.publish_at_s = state.now
     membership.follow_document(state, entry_before)
 

@@ -6,7 +6,7 @@ interval, and that never counts as misbehaviour (rule 4): after a broker's resta
 
 from __future__ import annotations
 
-from scale0.core import changes, delivery, doubt, replication, routing, turns
+from scale0.core import changes, delivery, doubt, recording, replication, routing, turns
 from scale0.core.effects import Route, Send
 from scale0.core.sessions import Session
 from scale0.core.state import State
@@ -17,6 +17,7 @@ from scale0.protocol.codes import Code
 from scale0.protocol.dialects import Dialect, Role
 from scale0.protocol.messages import Connect, Error, ForceNegotiate, TaskId
 
+SEQUENCE_MAX = 2 ** (8 * limits.SEQUENCE_BYTES) - 1
 HELD_AT_ONCE = 1000  # held messages that go out each time an absent client is heard
 
 # --- beginning --------------------------------------------------------------------------------------------------
@@ -46,8 +47,7 @@ def connect(state: State, route: Route, dialect: Dialect, message: Connect) -> N
         changes.opened(state, session)
     turns.end_turn(state, session)
     state.post(route, session, state.config.answer(session, message.config_version))
-    deliver_held(state, session)
-    watch_anew(state, session)
+    heard_again(state, session)
 
 
 def _why_refused(state: State, message: Connect) -> Error | None:
@@ -87,7 +87,12 @@ def _begin(state: State, route: Route, dialect: Dialect, message: Connect) -> Se
     if dialect.role is Role.WORKER:
         session.services = list(message.services)
         session.worker = Worker(session=session)
+    elif state.pair is not None and state.pair.name in message.epochs:
+        # Rule 31: it was with this pair before, in a session that nobody knows any more. What it sent then may have
+        # been dispatched, so of its tasks a copy's silence shows nothing.
+        session.highest = SEQUENCE_MAX
     state.sessions.watch(session, state.now + state.allowed_silence_s(session))
+    recording.session(state, session, "opened", dialect=dialect.name, process=message.process)
     return session
 
 
@@ -101,6 +106,7 @@ def _renew(state: State, route: Route, dialect: Dialect, message: Connect) -> Se
         return session  # rule 24: CONNECT for a new config changes neither LRU place nor tasks
     state.counters["sessions_moved"] += 1
     state.sessions.move(session, dialect, route)
+    recording.session(state, session, "moved", dialect=dialect.name, process=message.process)
     worker = session.worker
     if worker is not None:
         delist(worker)
@@ -191,6 +197,7 @@ def set_absent(state: State, session: Session) -> None:
 def close(state: State, session: Session, why: str, *, is_heard: bool = False) -> None:
     """The session ends. A worker's tasks are lost with it; a client's are settled, which it hears if it is there."""
     state.counters["sessions_closed"] += 1
+    recording.session(state, session, "closed", why=why)
     state.sessions.close(session)
     turns.end_turn(state, session)
     worker = session.worker

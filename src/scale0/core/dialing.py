@@ -29,11 +29,12 @@ def tick(state: State) -> None:
     for peer in list(state.network.peers.values()):
         if _wants_dial(peer) and state.now >= _dial_at_s(state, peer):
             _dial(state, peer.dialing, held_of(state, peer))
-    for seed in _open_seeds(state):
-        _dial(state, seed, [])
-    for seed in _needless_seeds(state, _open_seeds(state)):
-        if state.now >= seed.until_s:
-            hang_up(state, seed, is_failure=False)
+    if state.network.seeds:
+        for seed in _open_seeds(state):
+            _dial(state, seed, [])
+        for seed in _needless_seeds(state, _open_seeds(state)):
+            if state.now >= seed.until_s:
+                hang_up(state, seed, is_failure=False)
 
 
 def next_s(state: State) -> float:

@@ -7,7 +7,7 @@ after that, for what it reads now may have been said before.
 
 from __future__ import annotations
 
-from scale0.core import handover, standby
+from scale0.core import handover, recording, standby
 from scale0.core.star import Star
 from scale0.core.state import State
 
@@ -30,6 +30,7 @@ def fall_into_doubt(state: State, why: str) -> None:
     assert pair is not None, "only one of a pair doubts"
     state.alarm("in_doubt", f"{why}: it dispatches nothing until it has heard {pair.partner}")
     pair.star = Star.DOUBTFUL
+    recording.failover(state, "doubtful")
     pair.was_followed = state.stream is not None
     pair.heard_s = state.now
     pair.hand_over_by_s = None

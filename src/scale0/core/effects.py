@@ -6,7 +6,7 @@ A verb of `Broker` returns a list of these, in the order in which they must happ
 
 from __future__ import annotations
 
-from typing import NewType
+from typing import Any, NewType
 
 import msgspec
 
@@ -109,6 +109,27 @@ class Heal(msgspec.Struct):
     peer: str = ""
 
 
+class FromFiles(msgspec.Struct):
+    """An operator asks for what was recorded, which lies in files: answer with `Broker.answer` and this key."""
+
+    key: int
+    command: str
+    arguments: dict[str, Any]
+
+
 Effect = (
-    Send | Alarm | Persist | Stopped | Reload | Dial | HangUp | Publish | Listen | KeepConfig | Answered | Cut | Heal
+    Send
+    | Alarm
+    | Persist
+    | Stopped
+    | Reload
+    | Dial
+    | HangUp
+    | Publish
+    | Listen
+    | KeepConfig
+    | Answered
+    | Cut
+    | Heal
+    | FromFiles
 )

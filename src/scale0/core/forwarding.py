@@ -9,7 +9,7 @@ A client that lost its origin may come here and ask for the same task: then its 
 
 from __future__ import annotations
 
-from scale0.core import afar, changes, delivery, routing
+from scale0.core import afar, changes, delivery, routing, task_rows
 from scale0.core.ledger import Entry
 from scale0.core.network import Peer
 from scale0.core.sessions import Session
@@ -153,6 +153,8 @@ def error(state: State, session: Session, message: Error) -> None:
         elif code == Code.MOVED:  # its client has it elsewhere: nobody waits here, and no outcome is kept
             state.counters["forwarded_adopted_elsewhere"] += 1
             state.ledger.settle(entry, True)
+            if state.journal is not None:
+                task_rows.moved(state, entry)
             if state.stream is not None:
                 changes.dropped(state, entry)
         else:

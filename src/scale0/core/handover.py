@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from scale0.core import afar, binary_star, modes, replication, routing, standby
+from scale0.core import afar, binary_star, modes, recording, replication, standby
 from scale0.core.star import Star
 from scale0.core.state import State
 from scale0.errors import ProtocolError
@@ -41,10 +41,7 @@ def can_hand_over(state: State) -> bool:
 def hold(state: State) -> None:
     """Dispatch nothing for a while: tasks wait."""
     modes.enter(state, "holding")
-    for session in state.sessions.by_identity.values():
-        if session.worker is not None:
-            routing.feed(state, session.worker)  # which takes it out of the LRU queue
-    afar.feed_all(state)
+    afar.feed_all(state)  # which takes all of them out of the LRU queues
 
 
 def give_way(state: State) -> None:
@@ -55,6 +52,7 @@ def give_way(state: State) -> None:
     replication.flush(state)
     state.stream = None
     pair.star = Star.YIELDING
+    recording.failover(state, "handed_over")
     pair.was_followed = True
     pair.heard_s = state.now
     modes.enter(state, "passive")
@@ -105,5 +103,4 @@ def stop_giving_way(state: State) -> None:
         pair.is_stopping = False
         modes.enter(state, "draining")
         return
-    modes.enter(state, "active")
     binary_star.go_on(state)

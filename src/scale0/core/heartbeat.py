@@ -65,7 +65,13 @@ class Heartbeat:
         self.clock.sent(time_us, now)
         has_offset = offset_us is not None
         return Ping(
-            time_us, round(self.interval_s * 1000), config_version, offset_us or 0, has_offset, oldest_unanswered
+            time_us,
+            round(self.interval_s * 1000),
+            config_version,
+            offset_us or 0,
+            has_offset,
+            oldest_unanswered,
+            self.clock.offset_bits,
         )
 
     def _set_interval(self, interval_s: float, now: float) -> None:

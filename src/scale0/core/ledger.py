@@ -14,6 +14,7 @@ from scale0.core.services import Service
 from scale0.core.sessions import Session
 from scale0.core.timers import Timetable
 from scale0.core.workers import Worker
+from scale0.events import Attempt
 from scale0.protocol.messages import Task, TaskId
 
 DEADLINE_RESOLUTION_S = 0.02
@@ -32,6 +33,9 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     accepted_s: float
     deadline_s: float
     sent_s: float = 0.0  # when its present attempt was dispatched
+    free: int = 0  # workers with room for it then, and
+    waiting: int = 0  # tasks of its service that waited; both only if somebody records
+    earlier: tuple[Attempt, ...] = ()  # attempts that ended without an outcome, if somebody records
     bucket: int = 0  # of the deadline
     is_queued: bool = False
     worker: Worker | None = None
@@ -56,6 +60,7 @@ class Ledger:
         self.accepted = 0
         self.replied = 0
         self.errored = 0
+        self.unrecorded = 0  # of the settled: the broker's own answers, and what its partner settled, leave no row here
         self._deadlines: Timetable[TaskId, Entry] = Timetable(DEADLINE_RESOLUTION_S)
         self._young: list[Entry] = []
         self._young_until_s = math.inf

@@ -60,6 +60,11 @@ class Link(Rounds):
         return self.epochs.get(self.pair, 0)
 
     @property
+    def place(self) -> str:
+        """Whose state this link leads to: a pair's, or that of the broker at this endpoint."""
+        return self.pair or self.endpoint
+
+    @property
     def config(self) -> bytes:
         return self.held.data
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 
-from scale0.core import changes, config_service, connections, readiness, routing, turns
+from scale0.core import changes, config_service, connections, readiness, recording, replication, routing, turns
 from scale0.core.effects import Send
-from scale0.core.sessions import Session
+from scale0.core.sessions import LATE_S, Session
 from scale0.core.settings import BrokerSettings
 from scale0.core.state import State
 from scale0.core.workers import Worker
@@ -78,6 +78,7 @@ def _hear_worker(state: State, session: Session, worker: Worker) -> None:
 def _is_clock_off(state: State, session: Session, message: Ping) -> bool:
     """Rule 19: three measurements in a row beyond max_clock_skew, and the session ends with 498, both clocks named."""
     session.offset_us = message.offset_us
+    session.offset_bits = message.offset_bits
     if abs(message.offset_us) <= state.settings.max_clock_skew_s * 1e6 or not _is_beyond(state, message):
         session.skewed = 0
         return False
@@ -122,6 +123,7 @@ def look_at_clock(state: State, wall_s: float) -> None:
         state.clock_jumped_s += jump_s
         for session in state.sessions.by_identity.values():
             session.skewed = 0
+        recording.note(state, "anchor", "", "", round(jump_s * 1e6), wall_offset_s=offset_s)
         state.alarm("clock_jumped", f"this broker's clock jumped by {jump_s:+.3f} s; nobody is sent away for it")
 
 
@@ -181,14 +183,22 @@ def push_config(state: State) -> None:
 
 
 def look_at_silent(state: State) -> None:
-    """Rule 17: silence for `liveness` intervals means gone; what was heard meanwhile moves the next look."""
+    """Rule 17: silence for `liveness` intervals means gone; what was heard meanwhile moves the next look.
+
+    Our own pause is nobody's silence. A look that comes late shows that we stood still, and then what was said
+    meanwhile is yet to be read: who seems silent gets no tasks, and has one interval more.
+    """
+    is_late = state.now > state.sessions.liveness.next_s() + LATE_S
     for session in state.sessions.unheard(state.now):
         allowed_s = state.allowed_silence_s(session)
         quiet_s = state.now - session.last_seen_s
         if quiet_s < allowed_s:
             state.sessions.watch(session, session.last_seen_s + allowed_s)
-        elif _may_be_silent(session):
+        elif _may_be_silent(state, session):
             state.sessions.watch(session, state.now + allowed_s)
+        elif is_late and not session.is_absent:
+            connections.set_absent(state, session)
+            state.sessions.watch(session, state.now + session.interval_s)
         elif session.worker is not None:
             state.counters["workers_expired"] += 1
             connections.close(state, session, f"silent for {quiet_s:.1f} s")
@@ -196,12 +206,18 @@ def look_at_silent(state: State) -> None:
             _look_at_silent_client(state, session)
 
 
-def _may_be_silent(session: Session) -> bool:
-    """Rule 18: a worker that agreed to no heartbeat, and a Majordomo or REQ worker while it holds a task."""
+def _may_be_silent(state: State, session: Session) -> bool:
+    """Rule 18: a worker that agreed to no heartbeat, and a Majordomo or REQ worker while it holds a task.
+
+    A task that waits for the standby's word has not left, so a Majordomo worker does not hold it yet. To a REQ worker
+    it is the answer that it waits for.
+    """
     worker = session.worker
     if worker is None or session.is_absent:  # whose connection is gone will not speak again
         return False
-    if session.dialect.majordomo or session.dialect.is_req:
+    if session.dialect.majordomo:
+        return any(not replication.is_held(state, task_id) for task_id in worker.slots)
+    if session.dialect.is_req:
         return bool(worker.slots)
     return not worker.has_heartbeat
 

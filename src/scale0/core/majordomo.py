@@ -7,7 +7,7 @@ DISCONNECT as the only error.
 
 from __future__ import annotations
 
-from scale0.core import admission, connections, readiness, routing
+from scale0.core import admission, connections, readiness, recording, routing
 from scale0.core.effects import Route, Send
 from scale0.core.services import why_unfit
 from scale0.core.sessions import Session
@@ -36,6 +36,9 @@ def receive(state: State, route: Route, dialect: Dialect, message: MdpMessage) -
         session = None
     if session is not None:
         session.last_seen_s = state.now
+        if session.is_absent:  # it seemed silent when this broker had stood still
+            session.is_absent = False
+            connections.watch_anew(state, session)
     match message:
         case MdpRequest():
             if session is None and len(state.sessions) >= state.limits.sessions:
@@ -151,4 +154,5 @@ def _begin(state: State, route: Route, dialect: Dialect) -> Session:
         identity, nonce, dialect, route, state.now, state.settings.default_heartbeat_interval_s
     )
     state.sessions.watch(session, state.now + state.allowed_silence_s(session))
+    recording.session(state, session, "opened", dialect=dialect.name)
     return session

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from scale0.core import config_service, groups, handover, listings, modes, network_listings
-from scale0.core.effects import Cut, Heal, Reload, Route, Send
+from scale0.core import config_service, groups, handover, hints, listings, modes, network_listings
+from scale0.core.effects import Cut, FromFiles, Heal, Reload, Route, Send
+from scale0.core.network import Asker
 from scale0.core.state import State
 from scale0.core.workers import delist
 from scale0.errors import ProtocolError, SettingsError
@@ -201,6 +203,20 @@ def clear_dead_letters(state: State, arguments: Arguments) -> Any:
     return {"cleared": state.dead_letters.clear()}
 
 
+def recorded(state: State, command: str, arguments: Arguments) -> config_service.Later:
+    """What was recorded lies in files, and files are the shell's: its answer is passed on like a sequencer's."""
+    network = state.network
+    if state.journal is None:
+        raise ProtocolError(Code.UNEXPECTED, "this broker records nothing; start it with --telemetry")
+    if len(network.askers) >= config_service.ASKERS_MAX:
+        raise ProtocolError(Code.OVER_LIMIT, f"{config_service.ASKERS_MAX} commands wait for their answer")
+    key = network.next_seq
+    network.next_seq += 1
+    network.askers[key] = Asker(route=None, dialect=None, seq=key, until_s=math.inf)
+    state.effects.append(FromFiles(key, command, arguments))
+    return config_service.Later(key)
+
+
 COMMANDS: dict[str, Callable[[State, Arguments], Any]] = {
     "disable": lambda state, arguments: modes.disable(state),
     "enable": lambda state, arguments: modes.enable(state),
@@ -218,6 +234,9 @@ COMMANDS: dict[str, Callable[[State, Arguments], Any]] = {
     "heal": heal,
     "clear_error_client": clear_error_client,
     "clear_dead_letters": clear_dead_letters,
+    "segments": lambda state, arguments: recorded(state, "segments", arguments),
+    "segment": lambda state, arguments: recorded(state, "segment", arguments),
+    "hints": hints.hear,
 }
 LISTINGS: dict[str, Callable[[State], list[listings.Row]]] = {
     "services": listings.services,
@@ -230,6 +249,7 @@ LISTINGS: dict[str, Callable[[State], list[listings.Row]]] = {
     "config_history": network_listings.config_history,
     "dead_letters": listings.dead_letters,
     "error_clients": listings.error_clients,
+    "hints": hints.listing,
 }
 
 
@@ -242,6 +262,9 @@ def _why_refused(state: State, message: ManagementReq) -> Error | None:
     expected = passwords.get(message.auth_id, "")
     if not hmac.compare_digest(given.encode(), expected.lower().encode()):
         return Error(code=Code.NOT_AUTHENTICATED, text="auth_id and auth_password do not match", seq=message.seq)
+    if message.auth_id == hints.KEY and message.command not in hints.KEY_MAY:
+        text = f"{hints.KEY} may send {' and '.join(hints.KEY_MAY)}, not {message.command}"
+        return Error(code=Code.NOT_ALLOWED, text=text, seq=message.seq)
     return None
 
 

@@ -129,8 +129,11 @@ def _let_join(state: State) -> None:
 
 
 def _next_join_s(state: State) -> float:
-    times = [peer.join_at_s for peer in state.network.peers.values() if peer.is_joining and peer.is_linked]
-    return min(times) if times else math.inf
+    next_s = math.inf
+    for peer in state.network.peers.values():
+        if peer.is_joining and peer.is_linked and peer.join_at_s < next_s:
+            next_s = peer.join_at_s
+    return next_s
 
 
 def _enter(state: State, peer: Peer) -> None:

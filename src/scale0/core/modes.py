@@ -13,7 +13,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from scale0.core import afar, binary_star, changes, connections, groups, handover, replica, replication, routing
+from scale0.core import (
+    afar,
+    binary_star,
+    changes,
+    connections,
+    groups,
+    handover,
+    recording,
+    replica,
+    replication,
+    routing,
+)
 from scale0.core.effects import Persist, Stopped
 from scale0.core.star import Star
 from scale0.core.state import State
@@ -95,14 +106,11 @@ def enable(state: State) -> dict[str, Any]:
         state.effects.append(Persist("active", state.epoch))
         binary_star.restart(state)
         return {"state": state.mode}
-    enter(state, "active")
+    state.effects.append(Persist("active", state.epoch))
     state.started_s = state.now  # everybody has to come back first: unknown services wait
     state.has_settled = False
     state.is_stopped = False
-    state.effects.append(Persist("active", state.epoch))
-    for session in list(state.sessions.by_identity.values()):
-        if session.worker is not None:
-            routing.feed(state, session.worker)
+    enter(state, "active")
     return {"state": "active"}
 
 
@@ -145,6 +153,7 @@ def _fall_silent(state: State) -> None:
 
 
 def enter(state: State, mode: str) -> None:
+    recording.note(state, "state", "", mode, None, former=state.mode)
     state.mode = mode
     state.mode_since_s = state.now
     state.network.is_dirty = True  # peers hear it soon

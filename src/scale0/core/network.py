@@ -9,6 +9,7 @@ one another; the other one waits, and dials too only if nobody has come for a wh
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +59,7 @@ class Peer:
     offers: dict[str, PeerService] = field(default_factory=dict)  # what it can do, as it told
     queued: dict[str, int] = field(default_factory=dict)  # its tasks that wait, by service
     visited: bytes = b""  # what stands before the options of a task that comes straight from it
+    excused_until_s: float = -math.inf  # we stood still, and may not have read yet what it said
     told: dict[str, PeerService] = field(default_factory=dict)
     told_s: float = 0.0
     looked_s: float = 0.0  # when it was last looked whether there is news for it
@@ -83,7 +85,7 @@ class Peer:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Asker:
-    """Who waits for the sequencer's word on a change."""
+    """Who waits for the sequencer's word on a change, or for what the shell finds in its files."""
 
     route: Route | None  # None: a door of this process
     dialect: Dialect | None

@@ -33,8 +33,11 @@ class OpenTask(msgspec.Struct, gc=False):
     transmissions: int = 0  # how often it left this process
     next_part: int = 0
     attempt: int = 0  # whose parts have been taken, if any have
+    told_at: str = ""  # the place where the first of them came from
     is_cancelled: bool = False
     refusals: int = 0  # how many brokers did not take it
+    place: str = ""  # where it was sent first: a pair of brokers, or a broker's endpoint
+    is_scattered: bool = False  # it was sent to other places too, so there may be several runs of it
     pair: str = ""  # the one pair of brokers that every transmission went to; empty: none, or others too
     refusal: str = ""  # what the last of them said, until it is sent again
 

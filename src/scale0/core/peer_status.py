@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 
-from scale0.core import heartbeat_table, standby
-from scale0.core.network import Network, Peer
+from scale0.core import heartbeat_table, recording, standby
+from scale0.core.network import Peer
 from scale0.core.services import Service
 from scale0.core.state import State
 from scale0.protocol.messages import PeerService, PeerStatus
@@ -21,6 +21,7 @@ from scale0.protocol.messages import PeerService, PeerStatus
 NEWS_S = 0.05
 NEWS_PER_SERVICE_S = 50e-6
 CREDIT_MAX = 512  # that one peer has beyond its tasks in flight, in one service
+Spare = dict[str, tuple[int, int]]
 
 
 def tick(state: State) -> None:
@@ -30,11 +31,14 @@ def tick(state: State) -> None:
         return
     is_news = _is_news(state)
     somebody_waits = False
+    beat_s, pace_s = _beat_s(state), _pace_s(state)
+    spare: Spare | None = None
     for peer in network.linked():
-        if state.now >= peer.told_s + _beat_s(state):
-            tell(state, peer)
-        elif is_news and state.now >= peer.looked_s + _pace_s(state):
-            tell(state, peer, is_news_only=True)
+        is_due = state.now >= peer.told_s + beat_s
+        if is_due or (is_news and state.now >= peer.looked_s + pace_s):
+            if spare is None:
+                spare = _spare(state)
+            tell(state, peer, is_news_only=not is_due, spare=spare)
         elif is_news:
             somebody_waits = True
         if (peer.table_due or not peer.table_seq) and state.now >= peer.table_at_s:
@@ -47,14 +51,16 @@ def tick(state: State) -> None:
 def next_s(state: State) -> float:
     """When `tick` has something to do at the latest."""
     is_news = _is_news(state)
-    wait_s = _pace_s(state) if is_news else _beat_s(state)
-    next_s = math.inf
+    since_s = table_s = math.inf
     for peer in state.network.peers.values():
         if peer.is_linked:
-            next_s = min(next_s, (peer.looked_s if is_news else peer.told_s) + wait_s)
-            if peer.table_due or not peer.table_seq:
-                next_s = min(next_s, peer.table_at_s)
-    return next_s
+            last_s = peer.looked_s if is_news else peer.told_s
+            if last_s < since_s:
+                since_s = last_s
+            if (peer.table_due or not peer.table_seq) and peer.table_at_s < table_s:
+                table_s = peer.table_at_s
+    told_at_s = since_s + (_pace_s(state) if is_news else _beat_s(state))
+    return min(told_at_s, table_s)
 
 
 def _pace_s(state: State) -> float:
@@ -62,11 +68,12 @@ def _pace_s(state: State) -> float:
     return NEWS_S + len(state.services.by_name) * NEWS_PER_SERVICE_S
 
 
-def tell(state: State, peer: Peer, *, is_news_only: bool = False, echo: int = 0) -> None:
+def tell(state: State, peer: Peer, *, is_news_only: bool = False, echo: int = 0, spare: Spare | None = None) -> None:
+    """Tell it what is new. `spare` is what was counted already for others."""
     session = peer.session
     assert session is not None, "a linked peer has a session"
     peer.looked_s = state.now
-    changed = _changed(state, peer)
+    changed = _changed(state, peer, _spare(state) if spare is None else spare)
     shape = (state.mode, state.epoch, standby.condition(state), state.config.packed_version)
     if is_news_only and not changed and peer.told_shape == shape:
         return
@@ -82,6 +89,8 @@ def tell(state: State, peer: Peer, *, is_news_only: bool = False, echo: int = 0)
         services=changed,
     )
     standby.describe(state, peer, message, echo)
+    if state.journal is not None:
+        recording.tell_peer(state, message)
     peer.is_told_all = True
     peer.told_s = state.now
     peer.told_shape = shape
@@ -107,12 +116,12 @@ def _activity(state: State) -> tuple[int, int]:
 # --- credit -------------------------------------------------------------------------------------------------------
 
 
-def _changed(state: State, peer: Peer) -> list[PeerService]:
+def _changed(state: State, peer: Peer, spare: Spare) -> list[PeerService]:
     """What it has not been told, or was told otherwise."""
     if not peer.is_told_all:
         peer.told.clear()
     held = _count_held(state, peer)
-    now_so = [_offer(state, peer, service, held) for service in state.services.by_name.values()]
+    now_so = [_offer(peer, service, held, spare) for service in state.services.by_name.values()]
     fresh = [offer for offer in now_so if peer.told.get(offer.name, PeerService(offer.name)) != offer]
     gone = [PeerService(name) for name in peer.told if name not in state.services.by_name]
     for offer in gone:
@@ -123,14 +132,14 @@ def _changed(state: State, peer: Peer) -> list[PeerService]:
     return fresh
 
 
-def _offer(state: State, peer: Peer, service: Service, held: dict[str, int]) -> PeerService:
-    if state.mode != "active" or not service.workers:
-        return PeerService(service.name, queued=service.queue.count)
-    free = _free(service)
+def _offer(peer: Peer, service: Service, held: dict[str, int], spare: Spare) -> PeerService:
+    name = service.name
+    if name not in spare:
+        return PeerService(name, queued=service.queue.count)
     return PeerService(
-        service.name,
+        name,
         workers=len(service.workers),
-        credit=held.get(service.name, 0) + _share(state.network, peer, service.name, free),
+        credit=held.get(name, 0) + _share(*spare[name], is_waiting=name in peer.queued),
         queued=service.queue.count,
         idempotent=service.own_idempotent,
         max_attempts=service.own_max_attempts,
@@ -147,18 +156,23 @@ def _free(service: Service) -> int:
     return free
 
 
-def _share(network: Network, peer: Peer, name: str, free: int) -> int:
+def _spare(state: State) -> Spare:
+    """Of each service that our own workers serve for others: free slots, and how many peers wait for one."""
+    if state.mode != "active":
+        return {}
+    waiting: dict[str, int] = {}
+    for peer in state.network.linked():
+        for name in peer.queued:
+            waiting[name] = waiting.get(name, 0) + 1
+    services = state.services.by_name.values()
+    return {service.name: (_free(service), waiting.get(service.name, 0)) for service in services if service.workers}
+
+
+def _share(free: int, waiting: int, *, is_waiting: bool) -> int:
     """Its share of what is free: those who wait share all of it, and one who does not wait gets what is left."""
     if not free:
         return 0
-    wants = [other for other in network.peers.values() if other.is_linked and _queued(other, name)]
-    if not _queued(peer, name):
-        return max(1, min(CREDIT_MAX, free // (len(wants) + 1)))
-    return max(1, min(CREDIT_MAX, free // len(wants)))
-
-
-def _queued(peer: Peer, name: str) -> int:
-    return peer.queued.get(name, 0)
+    return max(1, min(CREDIT_MAX, free // (waiting if is_waiting else waiting + 1)))
 
 
 def _count_held(state: State, peer: Peer) -> dict[str, int]:

@@ -22,11 +22,12 @@ from scale0.core import (
     heartbeat_table,
     membership,
     peer_status,
+    recording,
     routing,
 )
 from scale0.core.effects import Route, Send
 from scale0.core.network import Dialing, Peer
-from scale0.core.sessions import Session
+from scale0.core.sessions import LATE_S, Session
 from scale0.core.state import State
 from scale0.protocol.codes import Code
 from scale0.protocol.dialects import PEER
@@ -187,8 +188,9 @@ def _come_up(state: State, peer: Peer, message: Connect, *, is_new: bool) -> Non
     peer.join_at_s = state.now
     if is_new:
         state.counters["links_up"] += 1
+        recording.note(state, "member", peer.identity, "linked", None, group=str(message.broker.get("group", "")))
         afar.reconcile(state, peer, message.in_flight)
-        connections.deliver_held(state, peer.session)
+        heard_again(state, peer.session)  # it may have moved here from a connection that had ended
     peer_status.tell(state, peer)
     config_service.heard(state, peer.identity, message.config_version)
 
@@ -204,6 +206,8 @@ def status(state: State, session: Session, message: PeerStatus) -> None:
         peer.active_since_s = state.now
     groups.count_arrivals(state, peer, message)
     peer.status = message
+    if message.boot:
+        recording.peer_gauge(state, message)
     if message.heartbeat_interval_ms:
         session.interval_s = message.heartbeat_interval_ms / 1000
     binary_star.heard(state, peer, message)  # before anything is given out: it may say that another one serves
@@ -213,15 +217,25 @@ def status(state: State, session: Session, message: PeerStatus) -> None:
 
 
 def _silent_at_s(state: State, peer: Peer) -> float:
-    assert peer.session is not None, "a linked peer has a session"
-    interval_s = max(peer.session.interval_s, state.settings.default_heartbeat_interval_s)
-    return peer.session.last_seen_s + interval_s * state.settings.liveness
+    session, settings = peer.session, state.settings
+    assert session is not None, "a linked peer has a session"
+    interval_s = settings.default_heartbeat_interval_s
+    if session.interval_s > interval_s:
+        interval_s = session.interval_s
+    silent_at_s = session.last_seen_s + interval_s * settings.liveness
+    return max(silent_at_s, peer.excused_until_s)
 
 
 def look_at_silent(state: State) -> None:
-    """Silence for `liveness` intervals means gone."""
+    """Silence for `liveness` intervals means gone; but one interval more if we stood still, as for participants."""
     for peer in list(state.network.linked()):
-        if state.now >= _silent_at_s(state, peer):
+        silent_at_s = _silent_at_s(state, peer)
+        if state.now < silent_at_s:
+            continue
+        if state.now > silent_at_s + LATE_S and silent_at_s > peer.excused_until_s:
+            peer.excused_until_s = state.now + state.settings.default_heartbeat_interval_s
+            set_absent(state, peer)
+        else:
             assert peer.session is not None, "a linked peer has a session"
             quiet_s = state.now - peer.session.last_seen_s
             state.alarm("peer_lost", f"broker {peer.identity} has been silent for {quiet_s:.1f} s: look at it")
@@ -230,8 +244,11 @@ def look_at_silent(state: State) -> None:
 
 def next_s(state: State) -> float:
     """When `look_at_silent` has something to do at the earliest."""
-    times = [_silent_at_s(state, peer) for peer in state.network.peers.values() if peer.is_linked]
-    return min(times) if times else math.inf
+    next_s = math.inf
+    for peer in state.network.peers.values():
+        if peer.is_linked and (silent_at_s := _silent_at_s(state, peer)) < next_s:
+            next_s = silent_at_s
+    return next_s
 
 
 def set_absent(state: State, peer: Peer) -> None:
@@ -257,6 +274,7 @@ def unlink(state: State, peer: Peer, why: str) -> None:
     peer.status = None
     peer.unlinked_s = state.now
     state.counters["links_lost"] += 1
+    recording.note(state, "member", peer.identity, "lost", None, why=why)
     if peer.dialing.route is not None:
         dialing.hang_up(state, peer.dialing, is_failure=False)
     lose(state, peer, why)
@@ -266,7 +284,9 @@ def unlink(state: State, peer: Peer, why: str) -> None:
 
 
 def lose(state: State, peer: Peer, why: str) -> None:
-    """Rule 28: a lost peer is a lost worker."""
+    """Rule 28: a lost peer is a lost worker, and what it granted is void."""
+    peer.offers = {}
+    peer.queued = {}
     for worker in list(peer.workers.values()):
         afar.dismiss(state, worker, f"broker {peer.identity} is gone: {why}")
     peer.workers.clear()

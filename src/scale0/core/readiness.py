@@ -6,7 +6,7 @@ the worker still holds (rule 9); a capacity of 0 is the first step of leaving (r
 
 from __future__ import annotations
 
-from scale0.core import admission, changes, groups, liveness, routing, turns
+from scale0.core import admission, changes, groups, liveness, recording, routing, turns
 from scale0.core.connections import reconcile
 from scale0.core.services import why_unfit
 from scale0.core.sessions import Session
@@ -103,6 +103,7 @@ def change_services(state: State, worker: Worker, offers: dict[str, ServiceOffer
     for service in services:
         service.is_announced = True
     assign(worker, services, offers)
+    recording.ready(state, worker)
     for service in {service.name: service for service in (*before, *services)}.values():
         had_terms = service.has_terms
         state.services.settle_terms(service)

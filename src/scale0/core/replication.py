@@ -22,7 +22,7 @@ from scale0.core.state import State
 from scale0.core.stream import TOGETHER_BYTES_MAX, TOGETHER_MAX, UNACKED_MAX, Held, Outgoing, Reset, Sent
 from scale0.core.workers import Worker, release
 from scale0.protocol.dialects import CLIENT, PEER, WORKER
-from scale0.protocol.messages import StreamAck, Task
+from scale0.protocol.messages import StreamAck, Task, TaskId
 
 STALE_TAKEOVERS: Final = 2  # a copy that is older than so many takeover_timeouts is not trusted
 _NATIVE: Final = (CLIENT, WORKER)
@@ -222,6 +222,11 @@ def _feed(state: State, worker: Worker) -> None:
     peer = state.network.peers.get(worker.session.identity)
     if peer is not None and worker in peer.workers.values():  # else it was let go meanwhile
         afar.feed(state, worker)
+
+
+def is_held(state: State, task_id: TaskId) -> bool:
+    """Whether it was given to somebody and has not left yet."""
+    return state.stream is not None and task_id in state.stream.held
 
 
 def unhold(state: State, entry: Entry) -> bool:

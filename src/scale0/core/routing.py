@@ -7,7 +7,7 @@ Every accepted task gets exactly one outcome (spec, "the promise"), so each way 
 
 from __future__ import annotations
 
-from scale0.core import afar, changes, delivery, doubt, forwarding, replication, turns
+from scale0.core import afar, changes, delivery, doubt, forwarding, hints, replication, task_rows, turns
 from scale0.core.effects import Send
 from scale0.core.ledger import Entry
 from scale0.core.outcomes import DeadLetter
@@ -33,7 +33,7 @@ def offer(state: State, entry: Entry) -> None:
         changes.accepted(state, entry)
     lru = entry.service.lru
     if lru:
-        dispatch(state, entry, next(iter(lru)))
+        dispatch(state, entry, next(iter(lru)) if not state.damped else hints.pick(state, lru))
     elif entry.service.afar_lru and (peer := afar.pick(state, entry)) is not None:
         afar.send(state, entry, peer)
     else:
@@ -79,6 +79,9 @@ def dispatch(state: State, entry: Entry, worker: Worker) -> None:
     attempt = entry.attempt = entry.attempt + 1
     entry.worker = worker
     entry.sent_s = now
+    if state.journal is not None:
+        entry.free = len(entry.service.lru) + (not worker.is_listed)
+        entry.waiting = entry.service.queue.count
     slots = worker.slots
     slots[entry.id] = attempt
     worker.dispatched += 1
@@ -193,6 +196,8 @@ def settle_reply(state: State, entry: Entry, message: TaskReply) -> None:
     body = message.body
     size = len(body[0]) if len(body) == 1 else sum(map(len, body))
     client.settled_s = now
+    if state.journal is not None:
+        task_rows.replied(state, entry, message, size)
     if client.dialect.asks_again:
         state.outcomes.keep(client, entry.sequence, message, size)
         if state.stream is not None:
@@ -210,6 +215,8 @@ def settle_error(state: State, entry: Entry, code: Code, text: str) -> None:
         entry.is_queued = False
         state.ledger.queued -= 1
     state.ledger.settle(entry, True)
+    if state.journal is not None:
+        task_rows.failed(state, entry, int(code))
     state.counters[f"error_{int(code)}"] += 1
     entry.service.meter.note(state.now, state.now - entry.accepted_s)
     entry.service.meter.note_error(state.now)
@@ -231,6 +238,8 @@ def settle_error(state: State, entry: Entry, code: Code, text: str) -> None:
 
 def take_back(state: State, entry: Entry) -> None:
     """Rule 10: never started, so no attempt is counted, and it goes back to the front of its queue."""
+    if state.journal is not None:
+        task_rows.attempt_over(state, entry, "returned")
     entry.worker = None
     if entry.is_forwarded and not entry.is_cancelled:  # rule 28: only the origin queues
         forwarding.give_back(state, entry)
@@ -246,6 +255,8 @@ def lose_attempt(state: State, entry: Entry, why: str) -> None:
         return
     service = entry.service
     may_repeat = service.idempotent and not (entry.parts and entry.client.dialect.takes_parts)
+    if state.journal is not None:
+        task_rows.attempt_over(state, entry, "lost")
     entry.worker = None
     entry.parts = 0
     entry.joined.clear()
@@ -268,8 +279,8 @@ def _queue_again(state: State, entry: Entry) -> None:
         settle_error(state, entry, Code.CANCELLED, "cancelled before it ran")
     elif state.mode in ("disabling", "disabled"):
         settle_error(state, entry, Code.NOT_ACCEPTING, "the broker is being disabled")
-    elif entry.service.lru:
-        dispatch(state, entry, next(iter(entry.service.lru)))
+    elif lru := entry.service.lru:
+        dispatch(state, entry, next(iter(lru)) if not state.damped else hints.pick(state, lru))
     elif entry.service.afar_lru and (peer := afar.pick(state, entry)) is not None:
         afar.send(state, entry, peer)
     else:

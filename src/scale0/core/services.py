@@ -44,6 +44,7 @@ class Service:
     max_attempts: int = 1
     own_idempotent: bool = False  # by the config and our own workers alone: what peers are told
     own_max_attempts: int = 1
+    name_no: int = 0  # of its name, in the journal
 
 
 class Services:

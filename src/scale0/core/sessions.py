@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from scale0.core.workers import Worker
 
 LIVENESS_RESOLUTION_S = 0.02
+LATE_S = 0.1  # who looks at the silent later than that has stood still itself
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -43,6 +44,9 @@ class Session:
     config_pushed_s: float = 0.0
     warned_version: bytes = NO_VERSION  # the version for which it was told 426
     offset_us: int | None = None  # its clock less ours, as it measured
+    offset_bits: int = 0  # to within 2**n µs; 0: it did not say
+    name_no: int = 0  # of its identity, in the journal; and of its dialect
+    dialect_no: int = 0
     skewed: int = 0  # measurements in a row beyond max_clock_skew
     turn: bytes | None = None  # REQ: the open request, b"" or a task's id; None when nothing may be sent
     turn_bucket: int = 0  # REQ: where the time of its PONG is filed

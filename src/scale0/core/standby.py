@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scale0.core import binary_star, doubt, groups, peer_status
+from scale0.core import binary_star, doubt, groups, peer_status, recording, replica, routing
 from scale0.core.effects import Route, Send
 from scale0.core.network import Peer
 from scale0.core.star import Star
@@ -93,3 +93,20 @@ def target(state: State, reason: str) -> ChangeBroker:
     assert pair is not None, "only one of a pair has a partner"
     entry = state.config.document.broker(pair.partner) or BrokerEntry(identity=pair.partner)
     return groups.change_to(state, entry, reason)
+
+
+def turn_away(state: State, why: str) -> None:
+    """301 to everybody, with the partner's address; who forwarded something here hears that it is lost."""
+    pair = state.pair
+    assert pair is not None, "only one of a pair knows where to send them"
+    goal = target(state, why)
+    detail = {"identity": goal.identity, "endpoints": goal.endpoints, "public_key": goal.public_key}
+    for session in list(state.sessions.by_identity.values()):
+        recording.session(state, session, "closed", why=why)
+        is_mute = session.is_absent or (session.dialect.is_req and session.turn is None)
+        if session.dialect.is_native and not is_mute:
+            text = f"{why}; go to {goal.identity}"
+            state.refuse(session, Code.MOVED, text, detail=detail, fatal=True)
+    for entry in [entry for entry in state.ledger.entries.values() if entry.is_forwarded]:
+        routing.settle_error(state, entry, Code.WORKER_LOST, f"outcome unknown: {why}")
+    replica.clear(state)

@@ -14,6 +14,8 @@ import msgspec
 from scale0.core.config import ConfigKeeper
 from scale0.core.effects import Alarm, Effect, Route, Send
 from scale0.core.error_clients import ErrorClients
+from scale0.core.hints import Held, Hints
+from scale0.core.journal import Journal
 from scale0.core.ledger import Ledger
 from scale0.core.network import Network
 from scale0.core.outcomes import DeadLetters, Outcomes
@@ -47,6 +49,7 @@ class State:
         records: list[ConfigRecord] | None = None,
         seeds: list[str] | None = None,
         document: Document | None = None,
+        boot: str = "",
     ) -> None:
         self.local = settings  # as its process was started
         self.settings = settings
@@ -82,6 +85,9 @@ class State:
         self.majordomo_beats: Timetable[str, Session] = Timetable(TURN_RESOLUTION_S)
         self.majordomo_made = 0
         self.counters: Counter[str] = Counter()
+        self.journal = Journal(boot) if boot else None  # if somebody records
+        self.hints = Hints()
+        self.damped: dict[str, Held] = {}  # workers that are asked last, by identity
         self.effects: list[Effect] = []
 
     def set_limits(self, limits: Limits) -> None:
@@ -130,6 +136,8 @@ class State:
 
     def alarm(self, name: str, text: str) -> None:
         self.counters[f"alarm_{name}"] += 1
+        if self.journal is not None:
+            self.journal.note(self.now, "alarm", name, "", None, {"text": text})
         self.effects.append(Alarm(name, text))
 
     def take_effects(self) -> list[Effect]:

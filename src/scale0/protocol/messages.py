@@ -133,6 +133,7 @@ class Ping(msgspec.Struct, gc=False):
     offset_us: int = 0
     has_offset: bool = False
     oldest_unanswered: int = 0  # client: every sequence below it may be forgotten
+    offset_bits: int = 0  # the offset is known to within 2**n µs; 0: not said
 
 
 class Pong(msgspec.Struct, gc=False):
@@ -305,6 +306,12 @@ class PeerStatus(Rare):
     stream: int = 0  # the last STREAM that left for the receiver; 0: none leaves
     ask: int = 0  # answer this at once, with the same number as `echo`
     echo: int = 0
+    # if the sender records: how much it has recorded, so that another's record bounds what its crash lost
+    boot: str = ""
+    accepted: int = 0
+    settled: int = 0
+    open_tasks: int = 0
+    last_seq: int = 0
 
 
 class TableReq(Rare):

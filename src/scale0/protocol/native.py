@@ -230,7 +230,7 @@ def encode_ping(header: bytes, ping: Ping) -> list[bytes]:
     fields = _PING.pack(
         ping.time_us,
         ping.heartbeat_interval_ms,
-        ping.has_offset,
+        ping.has_offset | ping.offset_bits << 1,
         ping.offset_us,
         ping.oldest_unanswered,
         ping.config_version,
@@ -240,8 +240,8 @@ def encode_ping(header: bytes, ping: Ping) -> list[bytes]:
 
 def decode_ping(header: bytes, frames: Sequence[bytes]) -> Ping:
     _expect(header, frames, _PING, "PING")
-    time_us, interval_ms, has_offset, offset_us, oldest, version = _PING.unpack_from(header, PREFIX_BYTES)
-    return Ping(time_us, interval_ms, version, offset_us, has_offset != 0, oldest)
+    time_us, interval_ms, flags, offset_us, oldest, version = _PING.unpack_from(header, PREFIX_BYTES)
+    return Ping(time_us, interval_ms, version, offset_us, flags & 1 != 0, oldest, flags >> 1)
 
 
 def encode_pong(header: bytes, pong: Pong) -> list[bytes]:

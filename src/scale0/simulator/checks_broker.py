@@ -36,7 +36,7 @@ from scale0.protocol.messages import (
 from scale0.simulator.answers_seen import AnswersSeen, is_of
 from scale0.simulator.checks_peers import PeerChecks
 from scale0.simulator.network import Connection
-from scale0.simulator.process import Process
+from scale0.simulator.process import Process, SessionProcess
 from scale0.simulator.workers_seen import WorkersSeen
 
 if TYPE_CHECKING:
@@ -244,6 +244,8 @@ class BrokerChecks:
             self.workers.must_be_equal(self.world.profile.workers)
         if self.open and broker.state.mode == "disabled":
             self._fell_silent()
+        elif self.open and broker.state.mode == "passive":
+            self._gave_way()
         now = self.world.schedule.now
         while self._deadlines and self._deadlines[0][0] < now:
             _, id_ = heapq.heappop(self._deadlines)
@@ -272,6 +274,13 @@ class BrokerChecks:
         for id_, accepted in self.open.items():
             if not self._is_away(accepted.process):
                 self._fail("rule 25", f"fell silent and had not answered {show_id(id_)}")
+        self.open.clear()
+
+    def _gave_way(self) -> None:
+        """Rule 31: a standby has no sessions. Who was here has been sent away, but who was away could not be told."""
+        for id_, accepted in self.open.items():
+            if isinstance(accepted.process, SessionProcess) and not self._is_away(accepted.process):
+                self._fail("rule 31", f"gave way, and the client of {show_id(id_)} was not told")
         self.open.clear()
 
     # --- details --------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from scale0.protocol.messages import Cancel, Connect, Disconnect, Error, PeerSta
 if TYPE_CHECKING:
     from scale0.simulator.checks_broker import BrokerChecks
 
+ASKS = (Task, Cancel)
 NEXT_TICK_S = 0.01  # one that stood still, or has just taken over, meets its deadlines then
 OVERDUE_S = 0.5  # a broker asks for its deadlines in steps of 0.02 s, and a simulated one wakes a little late
 
@@ -52,7 +53,7 @@ class PeerChecks:
             return  # over a link that is not up: it is not heard
         if isinstance(message, PeerStatus):
             self._told(peer, message)
-        elif isinstance(message, Task | Cancel):  # what is not known here any more is answered, too
+        elif isinstance(message, ASKS):  # what is not known here any more is answered, too
             origins = self._taken.setdefault(message.id, Counter())
             origins[peer] += 1
             if isinstance(message, Task):
@@ -155,8 +156,11 @@ class PeerChecks:
             return
         if self.host.broker.state.stream is not None:  # it may have waited for the fallback's word since it was decided
             return
+        pair = self.host.broker.state.pair
+        partner = pair.partner if pair is not None else ""  # of a pair only one has work: it gets none from the other
         for name, known in peers.items():
-            if known.tier or known.session is None or known.session.is_absent or not known.is_linked:
+            is_there = known.is_linked and known.session is not None and not known.session.is_absent
+            if known.tier or not is_there or name == partner:
                 continue
             has_now = sum(1 for held in self._held.get(name, {}).values() if held.service == task.service)
             has_room = has_now < self._credit.get(name, {}).get(task.service, 0)
@@ -179,10 +183,11 @@ class PeerChecks:
     # --- between ----------------------------------------------------------------------------------------------------
 
     def after_step(self) -> None:
-        peers = self.host.broker.state.network.peers
-        for identity in list(self._held):
-            if identity in peers and not peers[identity].is_linked:
-                self._forget(identity)
+        if self._held:
+            peers = self.host.broker.state.network.peers
+            for identity in list(self._held):
+                if identity in peers and not peers[identity].is_linked:
+                    self._forget(identity)
 
     def look_into(self) -> None:
         """Now and then: the ledger and the links."""

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from scale0.simulator.process import SessionProcess
     from scale0.simulator.world import World
 
+CONFIGURES = (Config, ConfigAck)  # made once: a union of types in a check is built each time
+ANSWERS = (Pong, ReadyOk)
+
 
 class Splits:
     """When both brokers of a pair were active, over all pairs of a world; a pair is its primary and its fallback."""
@@ -76,9 +79,9 @@ class Splits:
 
     def obeyed(self, process: SessionProcess, socket: Socket, message: Message) -> None:
         """A participant has taken a message: if it is up after that, its broker's epoch is the highest it has seen."""
-        if isinstance(message, Config | ConfigAck):
+        if isinstance(message, CONFIGURES):
             self._told[socket] = (message.pair, message.epoch)
-        elif isinstance(message, Pong | ReadyOk):
+        elif isinstance(message, ANSWERS):
             self._told[socket] = (self._told.get(socket, ("", 0))[0], message.epoch)
         else:
             return

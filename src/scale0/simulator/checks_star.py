@@ -9,7 +9,7 @@ silent for takeover_timeout.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from scale0.core.effects import Route, Send
 from scale0.core.star import TABLE, Star
@@ -42,6 +42,8 @@ ROUNDING_S = 1e-6
 COMPARE_EVERY = 24  # steps of an active broker whose copy is complete
 NAMES_AN_EPOCH = (Config, ConfigAck, Pong, ReadyOk, PeerStatus)
 SERVES = (Config, ConfigAck, Pong, ReadyOk, Task, TaskReply, MdpTask)
+DISPATCHES = (Task, MdpTask)
+ASKS = frozenset((Connect, NeedBroker, ManagementReq, *get_args(MdpMessage)))
 WAITS = (Star.PRIMARY, Star.BACKUP, Star.PASSIVE)
 _COUNTED = {f"star_{own.name}_{event.name}_{verdict.name}": star_name(own, event, verdict)
             for (own, event), verdict in TABLE.items()}  # fmt: skip
@@ -71,7 +73,7 @@ class StarChecks:
         state, message = host.broker.state, send.message
         pair = state.pair
         if pair is None:
-            if isinstance(message, Task | MdpTask):
+            if isinstance(message, DISPATCHES):
                 self.splits.given_out(host, message.body[0] if message.body else b"")
             return
         if isinstance(message, NAMES_AN_EPOCH):
@@ -85,7 +87,7 @@ class StarChecks:
         if send.dialect is not PEER and state.mode == "passive" and pair.star in WAITS and isinstance(message, SERVES):
             what = f"{type(message).__name__} to a {send.dialect.name}"
             self._fail("I9", f"{host.name} is {pair.star.value}, and sent {what}")
-        if isinstance(message, Task | MdpTask):
+        if isinstance(message, DISPATCHES):
             self._dispatches(host, message.body[0] if message.body else b"")
 
     def _dispatches(self, host: BrokerHost, token: bytes) -> None:
@@ -104,7 +106,7 @@ class StarChecks:
 
     def asked(self, host: BrokerHost, message: AnyMessage) -> None:
         """A participant speaks to a broker; only who wants to be served may make a standby serve."""
-        if isinstance(message, Connect | NeedBroker | MdpMessage | ManagementReq):
+        if type(message) in ASKS:
             self._asked_s[host.name] = host.now
 
     def ordered(self, host: BrokerHost) -> None:

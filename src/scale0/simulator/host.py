@@ -143,7 +143,8 @@ class BrokerHost(Machine):
     def arrive(self, connection: Connection, frames: list[bytes]) -> None:
         if connection.is_dead:
             return
-        self.world.trace.message(self.now, connection.process.label, self.name, frames)
+        now = self.world.schedule.now
+        self.world.trace.message(now, connection.process.label, self.name, frames)
         try:
             dialect, message = codec.decode(frames)
         except ProtocolError as error:
@@ -157,7 +158,7 @@ class BrokerHost(Machine):
         else:
             self.world.stars.asked(self, message)
             self.checks.received(connection, dialect, message)
-        effects = self.broker.receive(connection.route, dialect, message, self.now)
+        effects = self.broker.receive(connection.route, dialect, message, now)
         self.checks.handled(effects)
         if dialect.role is Role.WORKER:
             self.transitions.look_at(self.broker.state.sessions.by_route.get(connection.route))
@@ -230,7 +231,7 @@ class BrokerHost(Machine):
                 return
             else:
                 self._carry_out(effect)
-        told = self.broker.flush(self.now)
+        told = self.broker.flush(self.world.schedule.now)
         if told:
             self._perform(told)
             return

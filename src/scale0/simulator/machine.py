@@ -1,7 +1,7 @@
 """A machine that a broker runs on: it stands still and goes on, its clock may be off, and it wakes its broker in time.
 
-What comes to it goes through `post`, so that a machine that stood still (STOP, CONT) finds it all, in order, and then
-the time.
+What comes to it goes through `post`, so that a machine that stood still (STOP, CONT) finds it all, in order. As in a
+real loop it may find first that its time has come, and read then what was said; or it was reading when it was stopped.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from scale0.simulator.schedule import wall_s
 if TYPE_CHECKING:
     from scale0.simulator.world import World
 
+TIME_FIRST = 0.5  # of those that go on, how many look at the time before they read
+
 
 class Machine:
     """What does not depend on what runs there."""
@@ -24,6 +26,7 @@ class Machine:
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.name = name
+        self._random = world.random_for(f"pauses of {name}")
         self.is_running = False
         self.is_paused = False
         self.incarnation = 0
@@ -61,6 +64,8 @@ class Machine:
             return
         self.is_paused = False
         self.resumed()
+        if self._random.random() < TIME_FIRST:
+            self._tick()
         inbox, self._inbox = self._inbox, deque()
         while inbox and self.is_running:
             action, arguments = inbox.popleft()
@@ -98,8 +103,9 @@ class Machine:
 
     def _tick(self) -> None:
         self._wake_s = math.inf
-        self._idle_wakes = self._idle_wakes + 1 if self.now - self._last_wake_s < 0.0015 else 0
-        self._last_wake_s = self.now
+        now = self.world.schedule.now
+        self._idle_wakes = self._idle_wakes + 1 if now - self._last_wake_s < 0.0015 else 0
+        self._last_wake_s = now
         if self._idle_wakes > BUSY_WAKES_MAX:
             self.world.violation("busy wait", f"{self.name} woke {self._idle_wakes} times on end")
         self.told_clock_off_s = self.clock_off_s

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scale0.core.link_settings import Phase
-from scale0.core.network import Peer
 from scale0.core.sessions import Session
 
 if TYPE_CHECKING:
@@ -37,12 +36,13 @@ class Transitions:
         if state.mode != self._mode:
             self.world.count("broker mode", f"{self._mode} → {state.mode}")
             self._mode = state.mode
+        links = self._links
         for identity, peer in state.network.peers.items():
-            now = _link(peer)
-            before = self._links.get(identity, "unlinked")
+            now = "linked" if peer.is_linked else "unlinked" if peer.dialing.route is None else "dialing"
+            before = links.get(identity, "unlinked")
             if now is not before:
                 self.world.count("peer link", f"{before} → {now}")
-                self._links[identity] = now
+                links[identity] = now
         if len(self._workers) > state.sessions.workers:
             self._look_for_the_gone()
 
@@ -59,10 +59,6 @@ class Transitions:
         known = self.host.broker.state.sessions.by_identity
         for session in [session for session in self._workers if known.get(session.identity) is not session]:
             self.world.count("worker state", f"{self._workers.pop(session)} → {GONE}")
-
-
-def _link(peer: Peer) -> str:
-    return "linked" if peer.is_linked else "unlinked" if peer.dialing.route is None else "dialing"
 
 
 def phase_changed(world: World, before: Phase, now: Phase) -> None:

@@ -67,6 +67,7 @@ class World:
         self._random = self.random_for("world")
         self.network = Network(self, self.profile.network)
         self.hosts: list[BrokerHost] = []
+        self._hosts_by_name: dict[str, BrokerHost] = {}
         self._make_hosts()
         self.faults = Faults(self)
         self.workload = self.make_workload()
@@ -94,7 +95,7 @@ class World:
         return token
 
     def host_named(self, name: str) -> BrokerHost | None:
-        return next((host for host in self.hosts if host.name == name), None)
+        return self._hosts_by_name.get(name)
 
     def next_run(self, name: str) -> int:
         self._runs[name] += 1
@@ -204,6 +205,7 @@ class World:
 
     def _start_host(self, host: BrokerHost) -> None:
         self.hosts.append(host)
+        self._hosts_by_name[host.name] = host
         self.network.hosts[host.endpoint] = host
         host.start()
 
