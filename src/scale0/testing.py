@@ -50,6 +50,7 @@ class TestBroker:
         publish: str | None = None,
         seeds: Sequence[str] = (),
         document: Document | None = None,
+        telemetry: Path | None = None,
     ) -> None:
         self.settings = settings
         self.seeds = list(seeds)
@@ -58,6 +59,7 @@ class TestBroker:
         self._publish = publish
         self._document = document
         self._state_dir = state_dir
+        self._telemetry = telemetry
         self._is_process = process
         self._runner: InThread | InProcess | None = None
 
@@ -96,6 +98,7 @@ class TestBroker:
     def start(self) -> None:
         """Begin, on the same ports as before if it ran before."""
         from scale0.transport.child import Order
+        from scale0.transport.recording import Telemetry
         from scale0.transport.running import InProcess, InThread
 
         assert self._runner is None, "it runs already"
@@ -107,6 +110,7 @@ class TestBroker:
             seeds=self.seeds,
             document=self._document,
             state_dir=str(self._state_dir) if self._state_dir else None,
+            telemetry=Telemetry(str(self._telemetry), str(self._telemetry / "data")) if self._telemetry else None,
         )
         self._runner = InProcess(order) if self._is_process else InThread(order)
         self._addresses, self._publish = self._runner.endpoints, self._runner.publishes_at
@@ -116,12 +120,21 @@ class TestBroker:
         runner, self._runner = self._runner, None
         if runner is not None:
             runner.stop()
+            self._wait_for_recorder()
 
     def kill(self) -> None:
         """End it without a word, as a crash does."""
         runner, self._runner = self._runner, None
         if runner is not None:
             runner.kill()
+            self._wait_for_recorder()
+
+    def _wait_for_recorder(self) -> None:
+        """What it recorded is complete when its broker has ended for a test."""
+        from scale0.telemetry import lock
+
+        if self._telemetry is not None and not lock.wait(self._telemetry, START_S):
+            raise RuntimeError(f"the recorder in {self._telemetry} did not end within {START_S:g} s")
 
     def restart(self, *, kill: bool = False) -> None:
         """End it, cleanly or by `kill`, and begin again on the same ports."""
@@ -160,9 +173,13 @@ def broker(
     publish: str | None = None,
     seeds: Sequence[str] = (),
     document: Document | None = None,
+    telemetry: Path | None = None,
     **settings: Any,
 ) -> Iterator[TestBroker]:
-    """A running broker that ends with the `with` block. With `seeds` it joins the network of those brokers."""
+    """A running broker that ends with the `with` block. With `seeds` it joins the network of those brokers.
+
+    With `telemetry` it records there: segments are in `telemetry / "data"`, complete when it has stopped.
+    """
     from scale0.transport.settings_file import from_keywords
 
     running = TestBroker(
@@ -174,6 +191,7 @@ def broker(
         publish=publish,
         seeds=seeds,
         document=document,
+        telemetry=telemetry,
     )
     running.start()
     try:
@@ -230,12 +248,13 @@ def running_network(
     group: str = "",
     process: bool = False,
     state_dir: Path | None = None,
+    telemetry: Path | None = None,
     **settings: Any,
 ) -> Iterator[TestNetwork]:
     """`count` running brokers of one group, the others joined by the first, complete when the block begins.
 
-    They are named `broker-1`, `broker-2` …. With `state_dir` each keeps its state in a directory there. Who is started
-    again joins by the others.
+    They are named `broker-1`, `broker-2` …. With `state_dir` each keeps its state in a directory there, and with
+    `telemetry` each records in one. Who is started again joins by the others.
     """
     from scale0.transport.settings_file import from_keywords
 
@@ -249,6 +268,7 @@ def running_network(
                 process=process,
                 publish=ANY_PORT,
                 seeds=[brokers[0].endpoint] if brokers else [],
+                telemetry=telemetry / identity if telemetry is not None else None,
             )
             made.start()
             ends.callback(made.stop)

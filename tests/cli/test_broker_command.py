@@ -9,11 +9,12 @@ from typing import cast
 import pytest
 
 from scale0.cli import broker_command
-from scale0.cli.broker_command import BrokerOptions, Plan
+from scale0.cli.broker_command import BrokerOptions, Plan, TelemetryOptions
 from scale0.core.broker import Broker
 from scale0.core.settings import BrokerSettings
 from scale0.errors import SettingsError, UsageError
 from scale0.protocol.network import BrokerEntry, Document
+from scale0.transport.recording import Telemetry
 from scale0.transport.server import Server
 
 HOME = {"HOME": "/home/ada"}
@@ -187,3 +188,41 @@ def test_the_state_is_kept_where_one_is_told_or_nowhere(tmp_path: Path) -> None:
 def test_what_cannot_be_joined_by_is_refused_with_an_example(seed: str) -> None:
     with pytest.raises(UsageError, match="it looks like tcp://"):
         planned(join=[seed])
+
+
+def test_a_broker_records_nothing_unless_it_is_told_to() -> None:
+    assert planned().telemetry is None
+
+
+def test_recorders_have_a_directory_each_and_one_data_place() -> None:
+    plan = planned(identity="eu/1", telemetry=TelemetryOptions(keep_days=2, samples=["pay=100"]))
+    assert plan.telemetry is not None
+    home = "/home/ada/.local/state/scale0"
+    assert (plan.telemetry.directory, plan.telemetry.data) == (f"{home}/telemetry/eu%2F1", f"{home}/data")
+    assert (plan.telemetry.keep_s, plan.telemetry.rates) == (172_800.0, {"pay": 100})
+
+
+def test_a_recorder_whose_directory_is_named_has_its_data_there() -> None:
+    plan = planned(telemetry=TelemetryOptions(Path("/srv/t")))
+    assert plan.telemetry is not None
+    assert (plan.telemetry.directory, plan.telemetry.data) == ("/srv/t", "/srv/t/data")
+    plan = planned(telemetry=TelemetryOptions(Path("/srv/t"), "s3://bucket/x"))
+    assert plan.telemetry is not None
+    assert plan.telemetry.data == "s3://bucket/x"
+
+
+def test_a_broker_without_a_lasting_name_must_name_a_directory_to_record() -> None:
+    with pytest.raises(UsageError, match="--identity or --telemetry-dir"):
+        planned(bind="tcp://127.0.0.1:0", join=[SEED], telemetry=TelemetryOptions())
+
+
+@pytest.mark.parametrize("told", ["pay", "=5", "pay=0", "pay=x", "pay=100000"])
+def test_a_sample_that_is_none_is_refused(told: str) -> None:
+    with pytest.raises(UsageError, match="SERVICE=N"):
+        broker_command.read_sample(told)
+
+
+def test_what_recording_needs_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_command, "NEEDED", ("pyarrow", "no_such_module"))
+    with pytest.raises(UsageError, match=r"recording needs no_such_module\nadd it: pip install 'scale0\[pipeline\]'"):
+        broker_command.check_telemetry(Telemetry("t", "data"))

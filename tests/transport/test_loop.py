@@ -381,3 +381,37 @@ def test_idle_loop_sleeps_instead_of_spinning() -> None:
         assert time.thread_time() - before_s < 0.1, "of the processor's time, which a busy machine does not stretch"
     finally:
         bench.close()
+
+
+def test_rows_are_looked_at_when_the_loop_looks_and_when_they_asked_for_it(bench: Bench) -> None:
+    looks: list[float] = []
+
+    def record(now: float) -> float:
+        looks.append(now)
+        return now + 0.05
+
+    bench.loop.record = record
+    bench.now += TURN_S_MAX
+    bench.loop.turn(0)
+    bench.loop.turn(0)
+    assert looks == [bench.now], "not in every turn"
+    bench.now += 0.05
+    bench.loop.turn(0)
+    assert len(looks) == 2
+    bench.dealer().send_multipart(PING)
+    bench.turn_until(lambda: bench.core.received)
+    bench.now += BUSY_S
+    bench.loop.turn(0)
+    assert len(looks) == 3, "soon after a message"
+
+
+def test_rows_that_cannot_be_recorded_do_not_keep_the_loop_from_serving(lenient: Bench) -> None:
+    def record(now: float) -> float:
+        raise OSError("no pipe")
+
+    lenient.loop.record = record
+    lenient.now += TURN_S_MAX
+    dealer = lenient.dealer()
+    dealer.send_multipart(TASK)
+    assert lenient.hear(dealer) == TASK
+    assert any("rows to be recorded" in bug for bug in lenient.bugs)

@@ -11,6 +11,7 @@ to stderr.
 
 from __future__ import annotations
 
+import importlib.util
 import ipaddress
 import os
 import re
@@ -29,13 +30,28 @@ from scale0.errors import UsageError
 if TYPE_CHECKING:
     from scale0.core.settings import BrokerSettings
     from scale0.protocol.network import Document
+    from scale0.transport.recording import Telemetry
     from scale0.transport.server import Server
     from scale0.transport.settings_file import BrokerFile
 
 DEFAULT_BIND = "tcp://127.0.0.1:5555"
 FREE_BIND = "tcp://127.0.0.1:0"
+KEEP_DAYS = 30.0
+CAP_GB = 20.0
+RATE_MAX = 10_000  # tasks that one row may stand for
+NEEDED = ("pyarrow", "numpy")  # by a recorder, and by nothing else of a broker
 
 _TCP = re.compile(r"tcp://(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>\d+|\*)$")
+
+
+class TelemetryOptions(msgspec.Struct, frozen=True):
+    """What was asked for of recording."""
+
+    directory: Path | None = None
+    data: str | None = None
+    keep_days: float = KEEP_DAYS
+    cap_gb: float = CAP_GB
+    samples: list[str] = []
 
 
 class BrokerOptions(msgspec.Struct, frozen=True):
@@ -54,6 +70,7 @@ class BrokerOptions(msgspec.Struct, frozen=True):
     is_verbose: bool = False
     is_quiet: bool = False
     is_insecure: bool = False
+    telemetry: TelemetryOptions | None = None
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -67,6 +84,7 @@ class Plan(msgspec.Struct, frozen=True):
     seeds: list[str] = []
     document: Document | None = None
     state_dir: Path | None = None
+    telemetry: Telemetry | None = None
 
     @property
     def addresses(self) -> list[str]:
@@ -79,6 +97,8 @@ def run(options: BrokerOptions) -> Exit:
 
     plan = make_plan(options, read_file(options))
     check_bind(plan.addresses, is_insecure=options.is_insecure)
+    if plan.telemetry is not None:
+        check_telemetry(plan.telemetry)
 
     def ready(server: Server) -> None:
         if plan.seeds and not options.is_quiet:
@@ -94,6 +114,7 @@ def run(options: BrokerOptions) -> Exit:
         seeds=plan.seeds,
         document=plan.document,
         state_dir=plan.state_dir,
+        telemetry=plan.telemetry,
         reread=(lambda: read_file(options).document) if options.config else None,
         ready=ready,
         is_log_json=options.is_log_json,
@@ -146,6 +167,26 @@ def make_plan(options: BrokerOptions, file: BrokerFile, environ: Mapping[str, st
         seeds=seeds,
         document=file.document if options.config else None,
         state_dir=choose_state_dir(options, file.local.state_dir, settings.identity if keeps else None, environ),
+        telemetry=plan_telemetry(options.telemetry, settings.identity if is_named else None, environ)
+        if options.telemetry
+        else None,
+    )
+
+
+def plan_telemetry(options: TelemetryOptions, identity: str | None, environ: Mapping[str, str]) -> Telemetry:
+    """Where the broker records. Who names a directory has everything there; else all brokers share one data place."""
+    from scale0.transport.recording import Telemetry
+
+    if identity is None and options.directory is None:
+        raise UsageError("a broker that records needs a name, or a directory\ngive --identity or --telemetry-dir")
+    directory = options.directory or state_dirs.telemetry_dir(identity or "", environ)
+    usual = options.directory / "data" if options.directory else state_dirs.data_place(environ)
+    return Telemetry(
+        directory=str(directory.absolute()),
+        data=options.data or str(usual.absolute()),
+        keep_s=options.keep_days * 86_400,
+        cap_bytes=round(options.cap_gb * 1e9),
+        rates=dict(read_sample(told) for told in options.samples),
     )
 
 
@@ -183,6 +224,24 @@ def is_free(bind: str) -> bool:
 
 
 # --- what cannot be right -----------------------------------------------------------------------------------------
+
+
+def check_telemetry(telemetry: Telemetry) -> None:
+    """Say before the start what would keep it from being recorded."""
+    from scale0.telemetry import lock
+
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(f"recording needs {' and '.join(missing)}\nadd it: pip install 'scale0[pipeline]'")
+    lock.check(Path(telemetry.directory))
+
+
+def read_sample(told: str) -> tuple[str, int]:
+    """`pay=100`: of the service `pay`, one row for a hundred usual tasks."""
+    service, _, rate = told.rpartition("=")
+    if not service or not rate.isdigit() or not 1 <= int(rate) <= RATE_MAX:
+        raise UsageError(f"{told!r} is no sample\nwrite SERVICE=N, with N from 1 to {RATE_MAX:,}")
+    return service, int(rate)
 
 
 def check_seeds(seeds: list[str]) -> None:

@@ -37,6 +37,46 @@ Insecure = Annotated[
     bool, typer.Option("--insecure-bind", help="Allow an address that other machines can reach, unencrypted.")
 ]
 
+TELEMETRY = "Recording what it does, for scale0 pipeline"
+
+Telemetry = Annotated[
+    bool,
+    typer.Option("--telemetry/--no-telemetry", rich_help_panel=TELEMETRY, help="Record every task and session."),
+]
+TelemetryDir = Annotated[
+    Path | None,
+    typer.Option(
+        file_okay=False,
+        rich_help_panel=TELEMETRY,
+        help="Where its recorder works; a directory of its own for each broker.",
+        show_default="$XDG_STATE_HOME/scale0/telemetry/IDENTITY",
+    ),
+]
+TelemetryData = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        rich_help_panel=TELEMETRY,
+        help="Where sealed segments go: a directory, or a URL such as s3://bucket/path.",
+        show_default="$XDG_STATE_HOME/scale0/data; with --telemetry-dir, data/ there",
+    ),
+]
+TelemetryKeep = Annotated[
+    float, typer.Option(metavar="DAYS", min=0.01, rich_help_panel=TELEMETRY, help="How long segments are kept.")
+]
+TelemetryCap = Annotated[
+    float,
+    typer.Option(metavar="GB", min=0.001, rich_help_panel=TELEMETRY, help="What they may take at most, needed or not."),
+]
+TelemetrySample = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="SERVICE=N",
+        rich_help_panel=TELEMETRY,
+        help="Of this service keep one usual task in N, and all that failed or were slow; may be given again.",
+    ),
+]
+
 Join = Annotated[
     list[str] | None,
     typer.Option(

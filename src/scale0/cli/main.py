@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from scale0.cli import broker_options, config_app, drill_app, failures, sim_app
+from scale0.cli import broker_options, config_app, drill_app, failures, pipeline_app, sim_app
 from scale0.cli.failures import Exit
 from scale0.cli.options import (
     DEFAULT_BROKER,
@@ -47,7 +49,7 @@ Start a broker, serve, ask. In three terminals:
   [bold]scale0 worker examples.greet:worker[/bold]   serves them; start as many as you like
   [bold]scale0 call greet '"Ada"'[/bold]             sends one: JSON in, JSON out
 \b
-Nothing at hand yet? [bold]scale0 demo[/bold] shows all of it in 20 seconds.
+Nothing at hand yet? [bold]scale0 demo[/bold] shows all of it in a minute.
 """,
     epilog="Exit codes: 0 good, 1 bad answer, 2 usage, 3 unreachable, 4 refused, 5 partial, "
     "6 drill aborted, 7 a rule was broken.",
@@ -93,6 +95,12 @@ def broker(
     is_quiet: broker_options.Quiet = False,
     is_verbose: broker_options.Verbose = False,
     is_insecure: broker_options.Insecure = False,
+    is_recording: broker_options.Telemetry = False,
+    telemetry_dir: broker_options.TelemetryDir = None,
+    telemetry_data: broker_options.TelemetryData = None,
+    telemetry_keep: broker_options.TelemetryKeep = 30.0,
+    telemetry_cap: broker_options.TelemetryCap = 20.0,
+    telemetry_sample: broker_options.TelemetrySample = None,
 ) -> None:
     """Start a broker. It says on stdout when it is ready and where; Ctrl-C drains it and ends it.
 
@@ -120,6 +128,11 @@ def broker(
         is_verbose=is_verbose,
         is_quiet=is_quiet,
         is_insecure=is_insecure,
+        telemetry=broker_command.TelemetryOptions(
+            telemetry_dir, telemetry_data, telemetry_keep, telemetry_cap, telemetry_sample or []
+        )
+        if is_recording
+        else None,
     )
     leave(broker_command.run(options))
 
@@ -164,12 +177,17 @@ def worker(
 @app.command(rich_help_panel=RUN)
 def demo(
     seconds: Annotated[float, typer.Option(min=6.0, max=600.0, help="How long the load runs.")] = 18.0,
+    report: Annotated[
+        Path | None,
+        typer.Option(dir_okay=False, help="Where the report goes.", show_default="the directory for temporary files"),
+    ] = None,
 ) -> None:
-    """See it all at work: two brokers, six workers, a load, workers and a broker killed, and the books balanced."""
+    """See it all at work: two brokers, six workers, a load, workers and a broker killed, the books, and a report."""
     from scale0.cli import demo as engine
     from scale0.cli.render import Page
 
-    leave(engine.run(seconds, Page()))
+    out = report if report is not None else Path(tempfile.gettempdir()) / "scale0-demo-report.html"
+    leave(engine.run(seconds, out, Page()))
 
 
 # --- ask ----------------------------------------------------------------------------------------------------------
@@ -343,6 +361,8 @@ def failback(
 app.add_typer(config_app.app, name="config", rich_help_panel=OPERATE)
 app.add_typer(drill_app.app, name="drill", rich_help_panel=OPERATE)
 app.command(rich_help_panel=OPERATE)(sim_app.sim)
+app.add_typer(pipeline_app.app, name="pipeline", rich_help_panel=OPERATE)
+app.command(rich_help_panel=LOOK)(pipeline_app.why)
 
 # --- the process --------------------------------------------------------------------------------------------------
 

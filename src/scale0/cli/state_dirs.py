@@ -1,6 +1,8 @@
 """Where the command line keeps what must outlive a process, by the XDG rule: `$XDG_STATE_HOME/scale0`.
 
     brokers/IDENTITY/    a broker's last good config, its epoch and whether it is disabled
+    telemetry/IDENTITY/  where a broker's recorder works
+    data/                what brokers recorded, and the tables that `scale0 pipeline` makes of it
     participants/        the last config that `scale0 worker` and `scale0 call` got, a file a set of brokers
 
 Identities come from people and from config documents; here they become names of directories, so everything but letters,
@@ -29,6 +31,16 @@ def state_home(environ: Mapping[str, str] = os.environ) -> Path:
 def broker_dir(identity: str, environ: Mapping[str, str] = os.environ) -> Path:
     """Where the broker of this identity keeps its state, on this machine and for this user."""
     return state_home(environ) / "brokers" / file_name(identity)
+
+
+def telemetry_dir(identity: str, environ: Mapping[str, str] = os.environ) -> Path:
+    """Where the recorder of the broker of this identity works."""
+    return state_home(environ) / "telemetry" / file_name(identity)
+
+
+def data_place(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where what the brokers of this machine record is gathered, and where the pipeline keeps its tables."""
+    return state_home(environ) / "data"
 
 
 def participant_file(role: str, addresses: Iterable[str], environ: Mapping[str, str] = os.environ) -> Path:

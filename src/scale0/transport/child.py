@@ -19,6 +19,7 @@ from scale0.core.settings import BrokerSettings
 from scale0.errors import Scale0Error
 from scale0.protocol.network import Document
 from scale0.transport.process import run_broker
+from scale0.transport.recording import Telemetry
 
 
 class Order(msgspec.Struct):
@@ -31,6 +32,7 @@ class Order(msgspec.Struct):
     seeds: list[str] = []
     document: Document | None = None
     state_dir: str | None = None
+    telemetry: Telemetry | None = None
 
 
 class Report(msgspec.Struct):
@@ -53,6 +55,7 @@ def main() -> int:
             seeds=order.seeds,
             document=order.document,
             state_dir=Path(order.state_dir) if order.state_dir else None,
+            telemetry=order.telemetry,
             ready=lambda server: _say(Report(server.endpoints, server.publishes_at)),
             is_quiet=True,
         )

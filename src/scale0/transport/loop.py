@@ -94,6 +94,7 @@ class Loop:
         self.counters = Counters()
         self.is_stopped = False
         self.sieve: Sieve | None = None
+        self.record: Callable[[float], float] | None = None  # brings rows to the recorder, if there is one
         self._ports: dict[Any, Port] = {}
         self._senders: list[Callable[..., Any]] = [_no_socket] * 256  # by a route's first byte
         self._on_effect, self._on_tick, self._on_bug = on_effect, on_tick, on_bug
@@ -186,6 +187,8 @@ class Loop:
             if now >= due_s:
                 self._tick(now)
                 due_s = min(self._next_tick_s, self.core.next_deadline())
+            if self.record is not None:
+                due_s = min(due_s, self._record(self.record, now))
             self._look_at_s = due_s
         # Rounded up, for a wait that ends a moment early would spin until the deadline.
         wait_s = min(self._look_at_s - now, wait_s_max)
@@ -304,6 +307,13 @@ class Loop:
             self._on_effect(effect)
         except Exception:
             self._bug(type(effect).__name__)
+
+    def _record(self, record: Callable[[float], float], now: float) -> float:
+        try:
+            return record(now)
+        except Exception:
+            self._bug("rows to be recorded")
+            return math.inf
 
     def _heed(self, act: Callable[[], list[Effect]]) -> None:
         """Something rare came: a call, or what a watched descriptor brings."""

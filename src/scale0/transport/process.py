@@ -20,6 +20,7 @@ from structlog.typing import FilteringBoundLogger
 from scale0.core.settings import BrokerSettings
 from scale0.protocol.network import Document
 from scale0.transport.logs import make_log
+from scale0.transport.recording import Telemetry
 from scale0.transport.server import DRAIN_S, Server
 
 Ready = Callable[[Server], None]
@@ -36,6 +37,7 @@ def run_broker(
     document: Document | None = None,
     state_dir: Path | None = None,
     reread: Callable[[], Document] | None = None,
+    telemetry: Telemetry | None = None,
     ready: Ready | None = None,
     drain_s: float = DRAIN_S,
     is_log_json: bool = False,
@@ -60,6 +62,7 @@ def run_broker(
         document=document,
         state_dir=state_dir,
         reread=reread,
+        telemetry=telemetry,
     )
     with _signals_to(server, drain_s):
         if ready is not None:

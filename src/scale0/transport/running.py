@@ -37,6 +37,7 @@ class InThread:
             seeds=order.seeds,
             document=order.document,
             state_dir=Path(order.state_dir) if order.state_dir else None,
+            telemetry=order.telemetry,
             strict=True,
         )
         self.endpoints = self.server.endpoints

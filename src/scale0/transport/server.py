@@ -18,9 +18,10 @@ from typing import Any, Final
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
+from scale0 import __version__
 from scale0.core.broker import Broker
 from scale0.core.config_service import Later
-from scale0.core.effects import Answered, Cut, Effect, Heal, Reload, Stopped
+from scale0.core.effects import Answered, Cut, Effect, FromFiles, Heal, Reload, Stopped
 from scale0.core.settings import BrokerSettings
 from scale0.errors import PortTaken, ProtocolError, SettingsError
 from scale0.protocol import documents
@@ -36,6 +37,7 @@ from scale0.transport.errands import Errands
 from scale0.transport.loop import Loop
 from scale0.transport.monitor import Monitor
 from scale0.transport.partition import Partition
+from scale0.transport.recording import Recording, Telemetry
 from scale0.transport.sockets import LINGER_MS, Port, make_context, open_port
 from scale0.transport.state_file import StateFile
 
@@ -47,7 +49,7 @@ class Server:
 
     `seeds` are the addresses of brokers to join by. `document` is what the operator wrote, for a broker that has kept
     no config; `reread` gives it anew. `publish` is where its config's version is published, `peer` a port for other
-    brokers alone.
+    brokers alone. With `telemetry` it records what it does.
     """
 
     def __init__(
@@ -63,13 +65,14 @@ class Server:
         document: Document | None = None,
         state_dir: Path | None = None,
         reread: Callable[[], Document] | None = None,
+        telemetry: Telemetry | None = None,
         clock: Clock = SYSTEM_CLOCK,
         strict: bool = False,
     ) -> None:
         self._reread = reread
         self._monotonic = clock.monotonic
         self._stop_by_s = math.inf
-        self._is_draining = False
+        self._is_draining = self._is_finished = False
         self._linger_ms = LINGER_MS
         self._waiting: dict[int, Future[Any]] = {}  # for the sequencer's word; the core limits and ends the wait
         self._state_file, self._config_file = StateFile(state_dir), ConfigFile(state_dir)
@@ -77,6 +80,7 @@ class Server:
         self._context = make_context()
         self._ports: list[Port] = []
         self._publisher: Publisher | None = None
+        self.recording = Recording(telemetry, self._say_of_recording, clock) if telemetry is not None else None
         try:
             self._open(_apart(bind, backend, peer), publish, settings.identity)
             settings = self._complete(settings, len(_apart(bind, backend)), is_joining=bool(seeds))
@@ -107,6 +111,7 @@ class Server:
         )
         self._partition = Partition(self.broker, self.loop, self._log, clock)
         self.monitors = [Monitor(self._context, port, self._log) for port in self._ports]
+        self._begin_recording()
 
     # --- the serving thread ---------------------------------------------------------------------------------------
 
@@ -128,6 +133,8 @@ class Server:
             port.close(self._linger_ms)
         self.loop.close()
         self._context.term()
+        if self.recording is not None:
+            self.recording.end(is_clean=self._is_finished)
         for asked in self._waiting.values():
             asked.set_exception(ProtocolError(Code.NOT_ACCEPTING, "the broker stopped before the sequencer answered"))
         self._log.info("stopped", **msgspec.structs.asdict(self.loop.counters))
@@ -190,6 +197,9 @@ class Server:
             self._partition.cut(effect)
         elif isinstance(effect, Heal):
             self._partition.heal(effect)
+        elif isinstance(effect, FromFiles):
+            assert self.recording is not None, "the core asks only if somebody records"
+            self.recording.files.ask(effect, self._answer_from_files)
         else:
             self._errands.run(effect)
 
@@ -203,6 +213,14 @@ class Server:
             asked.set_exception(ProtocolError(message.code, message.text))
         else:
             asked.set_result(message.result)
+
+    def _answer_from_files(self, key: int, result: Any) -> None:
+        """From the thread that reads them."""
+        with contextlib.suppress(RuntimeError):  # so many calls wait that this one is late anyway
+            self.loop.call(lambda: self.broker.answer(key, result, self._monotonic()))
+
+    def _say_of_recording(self, text: str) -> None:
+        self._log.warning(f"telemetry: {text}")
 
     def _look_around(self, now: float) -> None:
         self._partition.look(now)
@@ -221,7 +239,7 @@ class Server:
         return self.broker.manage("drain", {}, self._monotonic())[1]
 
     def _finish(self) -> list[Effect]:
-        self.loop.is_stopped = True
+        self.loop.is_stopped = self._is_finished = True
         return self.broker.stop(self._monotonic())
 
     def _reload(self) -> list[Effect]:
@@ -240,6 +258,11 @@ class Server:
         return effects
 
     # --- beginning ------------------------------------------------------------------------------------------------
+
+    def _begin_recording(self) -> None:
+        if self.recording is not None:
+            self.recording.begin(self.broker, version=__version__, endpoints=self.endpoints)
+            self.loop.record = self.recording.look
 
     def _open(self, addresses: list[str], publish: str | None, identity: str) -> None:
         for index, address in enumerate(addresses):
@@ -284,6 +307,7 @@ class Server:
             records=self._config_file.records,
             seeds=seeds,
             document=document,
+            boot=self.recording.boot if self.recording is not None else "",
         )
 
 
