@@ -21,6 +21,7 @@ from scale0.client.record import Outcome, Record, too_many_parts
 from scale0.core.client_session import ClientSession
 from scale0.core.link import Phase
 from scale0.core.participant import Connected, Failed, Keep, Note, Open, Part, ParticipantEffect, Settled, Transmit
+from scale0.core.repeatable_session import RepeatableSession
 from scale0.errors import ProtocolError, Scale0Error, UsageError
 from scale0.protocol import native
 from scale0.protocol.dialects import CLIENT
@@ -194,7 +195,10 @@ class Engine:
         self.dealer.close()
 
     def _new_session(self) -> ClientSession:
-        return ClientSession(self.options.link_settings(self.saved_config.read()), random.SystemRandom())
+        settings, repeats = self.options.link_settings(self.saved_config.read()), self.options.repeats
+        if repeats is not None:
+            return RepeatableSession(settings, random.SystemRandom(), is_later=repeats.is_later)
+        return ClientSession(settings, random.SystemRandom())
 
     # --- what shells ask ------------------------------------------------------------------------------------------
 

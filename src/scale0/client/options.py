@@ -24,6 +24,13 @@ DEFAULT_IN_FLIGHT: Final = 500
 GRACE_S: Final = 3.0  # beyond a task's deadline: the session's own grace, and room for a busy machine
 
 
+class Repeats(msgspec.Struct, frozen=True):
+    """Of a client that goes on with, or may be followed by, another process under the same ids."""
+
+    nonce: bytes  # the same for all processes that ask the same
+    is_later: bool = False  # an earlier one may have asked
+
+
 class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that `Client` and `AsyncClient` take, with its default."""
 
@@ -33,6 +40,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     connect_timeout_s: float = 3.0
     retry_forever: bool = False
     save_config: Path | None = None  # the file that keeps the last config
+    repeats: Repeats | None = None
 
     @classmethod
     def read(
@@ -50,11 +58,11 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.connect_timeout_s * (known + 4) + GRACE_S
 
     def link_settings(self, saved: SavedConfig) -> LinkSettings:
-        """Settings of a new session. Its nonce is fresh, so that ids never repeat; a made identity is fresh too."""
+        """Settings of a new session. A nonce is fresh, unless ids are to repeat; a made identity is fresh too."""
         return LinkSettings(
             endpoints=self.endpoints,
             identity=self.identity if self.identity is not None else _made_identity(),
-            nonce=os.urandom(limits.NONCE_BYTES),
+            nonce=os.urandom(limits.NONCE_BYTES) if self.repeats is None else self.repeats.nonce,
             connect_timeout_s=self.connect_timeout_s,
             retry_forever=self.retry_forever,
             saved=saved,

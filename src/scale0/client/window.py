@@ -46,13 +46,16 @@ class Window:
             record = Record(service, returns)
             records.append(record)
             try:
-                body, options = encode_arguments((item,), {})
-                sendings.append((record, body, options))
+                sendings.append((record, *self.encode(item)))
             except UsageError as error:  # its place in the order is where it is told
                 record.settle(error)
         if len(records) < full:
             self._items = None
         return sendings
+
+    def encode(self, item: Any) -> tuple[Body, bytes]:
+        """An item is the one argument of its task."""
+        return encode_arguments((item,), {})
 
     def take_ready(self) -> Iterator[Record]:
         """The next records, as far as they are ready; after a batch it is time to refill."""
