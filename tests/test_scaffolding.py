@@ -36,6 +36,8 @@ def test_every_dependency_is_pinned() -> None:
         *(name for group in project["optional-dependencies"].values() for name in group),
     ]
     for requirement in wanted:
+        if requirement.startswith("scale0["):  # our own extras, which are in the list themselves
+            continue
         assert re.split(r"[<>=!\[ ;]", requirement)[0].lower() in pinned, requirement
 
 

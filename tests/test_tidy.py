@@ -15,17 +15,21 @@ FUNCTION_LINES_MAX = 60
 
 LAYERS: dict[str, set[str]] = {
     "errors": set(),
+    "events": set(),
     "protocol": {"errors"},
-    "core": {"protocol", "errors"},
+    "core": {"protocol", "events", "errors"},
     "encoding": {"protocol", "errors"},
-    "transport": {"core", "protocol", "errors"},
+    "telemetry": {"events", "errors"},
+    "transport": {"core", "protocol", "telemetry", "events", "errors"},
     "client": {"transport", "core", "protocol", "encoding", "errors"},
     "worker": {"transport", "core", "protocol", "encoding", "errors"},
     "simulator": {"core", "protocol", "encoding", "errors"},
     "management": {"client", "worker", "transport", "core", "protocol", "encoding", "errors"},
-    "testing": {"client", "worker", "transport", "core", "protocol", "encoding", "errors"},
+    "testing": {"client", "worker", "transport", "telemetry", "core", "protocol", "encoding", "errors"},
     "cli": {
         "management",
+        "telemetry",
+        "events",
         "testing",
         "client",
         "worker",
@@ -40,8 +44,19 @@ LAYERS: dict[str, set[str]] = {
 }
 """Each part of the package and the parts that it may import, besides itself."""
 
+PIPELINE_SEES = {"events", "errors", "telemetry"}
+PIPELINE_SEES_MORE = {
+    "whatif": {"core", "protocol"},  # it replays through the real routing
+    "source": {"client", "encoding", "protocol"},
+    "calls": {"client", "encoding", "protocol"},
+}
+"""What the data pipeline may import of Scale0; no part of Scale0 but the command line imports the pipeline."""
+
+SPARKLESS = {"gold", "report", "why", "errors", "progress"}
+"""Parts of the pipeline that read its tables without Spark."""
+
 ZMQ_HOMES = {"transport", "client", "worker"}
-PURE = {"protocol", "core", "errors"}
+PURE = {"protocol", "core", "errors", "events"}
 IMPURE_MODULES = {
     "asyncio",
     "concurrent",
@@ -135,6 +150,43 @@ def test_a_part_imports_only_what_its_layer_allows() -> None:
             if not is_public_name and wanted != part and wanted not in LAYERS[part]:
                 wrong.append(f"{short(path)}:{line}: {part} may not import {wanted}")
     assert not wrong
+
+
+def pipeline_files() -> Iterator[tuple[str, Path]]:
+    home = ROOT / "src" / "scale0_pipeline"
+    for path in SOURCES:
+        if path.is_relative_to(home) and path != home / "__init__.py":
+            yield path.relative_to(home).parts[0].removesuffix(".py"), path
+
+
+def test_the_pipeline_imports_only_what_it_may_know_of_scale0() -> None:
+    assert not [
+        f"{short(path)}:{line}: {module}"
+        for part, path in pipeline_files()
+        for module, line in imports_of(path)
+        if module.startswith("scale0.")
+        and module.split(".")[1] not in PIPELINE_SEES | PIPELINE_SEES_MORE.get(part, set())
+    ]
+
+
+def test_only_the_command_line_imports_the_pipeline() -> None:
+    assert not [
+        f"{short(path)}:{line}"
+        for path in PARTS
+        if part_of(path) != "cli"
+        for module, line in imports_of(path)
+        if module.split(".")[0] in ("scale0_pipeline", "pyspark", "deltalake")
+    ]
+
+
+def test_tables_are_read_without_spark() -> None:
+    assert not [
+        f"{short(path)}:{line}"
+        for part, path in pipeline_files()
+        if part in SPARKLESS
+        for module, line in imports_of(path)
+        if module.split(".")[0] == "pyspark"
+    ]
 
 
 def test_zeromq_appears_only_in_the_shells() -> None:
