@@ -1,0 +1,165 @@
+"""Rules that each table keeps, looked at in the job.
+
+A rule is a condition on one row, or that keys are unique. The rules of a table are looked at in one pass, over the rows
+that a batch has written, and say how many rows break them and which, for example. A broken rule never stops the run:
+the tables stay what the record makes them, and `quality/results` says what to doubt. Rules look at few columns; that
+keys of single events are unique follows from the way they are read, and is not looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Final, NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from scale0_pipeline.schema import TABLES
+
+SAMPLE_CHARACTERS_MAX: Final = 200
+
+
+class Rule(NamedTuple):
+    """A rule: its name, and the condition in SQL of a row that breaks it; null breaks nothing."""
+
+    name: str
+    broken: str
+
+
+DAY_OF: Final = "day <> date_from_unix_date(cast(floor({0} / 86400000000) as int))"
+SERVICE_RULES: Final = (
+    Rule("counts are not negative", "count < 0 or replied < 0 or failed < 0 or errors < 0 or refused < 0"),
+    Rule("every task has one outcome", "replied + failed + errors + refused <> count"),
+    Rule("percentiles rise", "p50_us > p90_us or p90_us > p99_us or p99_us > p999_us"),
+    Rule("completeness is a share", "completeness < 0 or completeness > 1"),
+)
+
+RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
+    "silver/tasks": (
+        Rule("it has a key", "broker is null or boot is null or seq is null"),
+        Rule("the day is that of its time", f"not is_future and {DAY_OF.format('ts_us')}"),
+        Rule("no time is ahead of the landing", "is_future"),
+        Rule("latency is not negative", "latency_us < 0"),
+        Rule("time in the queue is not negative", "queue_us < 0"),
+        Rule(
+            "time on the way is known where the worker told its own",
+            "worker_us_total is not null and dispatched_us is not null and network_us is null",
+        ),
+        Rule("outcome and code agree", "(outcome = 'replied') <> (code = 200) or (outcome = 'failed') <> (code = 500)"),
+        Rule("a task that was answered was dispatched", "outcome in ('replied', 'failed') and dispatched_us is null"),
+    ),
+    "silver/notes": (
+        Rule("it has a key", "broker is null or boot is null or seq is null"),
+        Rule("it has a kind", "kind is null"),
+    ),
+    "facts/minute": (
+        Rule("counts are positive", "count <= 0"),
+        Rule("the bucket fits the outcome", "(bucket = -3) <> (outcome = 'refused')"),
+        Rule("no latency is negative", "bucket = -2"),
+        Rule("network is known of no more tasks than there are", "network_count > count"),
+    ),
+    "facts/hour": (
+        Rule("counts are positive", "count <= 0"),
+        Rule("errors are among the tasks", "errors > count"),
+        Rule("the first is not after the last", "first_us > last_us"),
+    ),
+    "facts/split": (Rule("counts are positive", "count <= 0"), Rule("no part is negative", "bucket = -2")),
+    "facts/recorded": (Rule("tasks are among the rows", "tasks > rows"),),
+    "gold/service_1m": SERVICE_RULES,
+    "gold/service_1h": SERVICE_RULES,
+    "gold/service_1d": SERVICE_RULES,
+    "gold/completeness_1h": (
+        Rule("completeness is a share", "completeness < 0 or completeness > 1"),
+        Rule("nothing was recorded that was not counted", "recorded > counted"),
+    ),
+    "gold/worker_1h": (
+        Rule("it is there for at most the whole hour", "available_share < 0 or available_share > 1"),
+        Rule("it is not busier than its slots allow", "busy_share > 1.05"),
+    ),
+    "gold/failovers": (
+        Rule("every task in flight has one fate", "replied + rerouted + retried + errored + lost <> in_flight"),
+    ),
+    "gold/cost_1d": (Rule("shares are shares", "share < 0 or share > 1"),),
+    "gold/slo_burn": (Rule("rates are not negative", "burn_short < 0 or burn_long < 0"),),
+}
+
+KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "silver/worker_sessions": ("day", "worker", "broker", "boot", "opened_us"),
+    "gold/service_1m": ("minute_us", "service"),
+    "gold/service_1h": ("hour_us", "service"),
+    "gold/service_1d": ("day", "service"),
+    "gold/worker_1h": ("hour_us", "worker", "service", "broker"),
+    "gold/edges_1h": ("hour_us", "client", "service", "worker"),
+    "gold/cost_1d": ("day", "service", "client"),
+    "gold/flaps": ("hour_us", "worker"),
+    "gold/clock_drift": ("hour_us", "participant"),
+    "gold/config_drift": ("hour_us", "version"),
+    "gold/completeness_1h": ("hour_us", "broker"),
+    "gold/slo_burn": ("minute_us", "service", "window"),
+}
+"""What no two rows of a derived table share."""
+
+SAMPLED: Final = ("broker", "boot", "seq", "minute_us", "hour_us", "ts_us", "service", "worker", "client", "bucket")
+"""Columns that name a row to somebody who looks for it."""
+
+
+def check(name: str, rows: DataFrame, batch: int, day: date) -> DataFrame | None:
+    """quality/results of rows that a batch wrote to a table, filed under `day`; None if the table has no rules."""
+    rules = RULES.get(name, ())
+    keys = KEYS.get(name)
+    results = [_check_rows(name, rows, rules, batch, day)] if rules else []
+    results += [_check_keys(name, rows, keys, batch, day)] if keys else []
+    if not results:
+        return None
+    return results[0] if len(results) == 1 else results[0].unionByName(results[1])
+
+
+def _check_rows(name: str, rows: DataFrame, rules: tuple[Rule, ...], batch: int, day: date) -> DataFrame:
+    """All rules in one pass."""
+    sample = _sample(rows)
+    columns: list[Column] = [F.count("*").alias("rows")]
+    for place, rule in enumerate(rules):
+        is_broken = F.coalesce(F.expr(rule.broken), F.lit(False))
+        columns.append(F.count(F.when(is_broken, 1)).alias(f"failed_{place}"))
+        columns.append(F.min(F.when(is_broken, sample)).alias(f"sample_{place}"))
+    seen = rows.agg(*columns)
+    each = F.array(
+        *[
+            F.struct(
+                F.lit(rule.name).alias("rule"),
+                F.col(f"failed_{place}").alias("failed"),
+                F.col(f"sample_{place}").alias("sample"),
+            )
+            for place, rule in enumerate(rules)
+        ]
+    )
+    return _results(name, seen.select("rows", F.inline(each)), batch, day)
+
+
+def _check_keys(name: str, rows: DataFrame, keys: tuple[str, ...], batch: int, day: date) -> DataFrame:
+    groups = rows.groupBy(*keys).agg(F.count("*").alias("size"))
+    named = F.to_json(F.struct(*keys))
+    seen = groups.agg(
+        F.coalesce(F.sum("size"), F.lit(0)).alias("rows"),
+        F.coalesce(F.sum(F.when(F.col("size") > 1, F.col("size"))), F.lit(0)).alias("failed"),
+        F.min(F.when(F.col("size") > 1, named)).alias("sample"),
+    )
+    return _results(name, seen.withColumn("rule", F.lit("keys are unique")), batch, day)
+
+
+def _sample(rows: DataFrame) -> Column:
+    return F.to_json(F.struct(*[column for column in SAMPLED if column in rows.columns]))
+
+
+def _results(name: str, seen: DataFrame, batch: int, day: date) -> DataFrame:
+    return seen.select(
+        F.lit(day).alias("day"),
+        F.lit(batch).cast("long").alias("batch"),
+        F.lit(name).alias("table"),
+        "rule",
+        "rows",
+        "failed",
+        (F.col("failed") > 0).alias("is_broken"),
+        F.substring("sample", 1, SAMPLE_CHARACTERS_MAX).alias("sample"),
+    ).select(*TABLES["quality/results"].names)

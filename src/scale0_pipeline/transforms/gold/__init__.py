@@ -1,0 +1,1 @@
+"""Gold: what people, reports and the network ask for, derived day by day from facts and notes."""
