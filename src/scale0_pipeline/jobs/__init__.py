@@ -1,0 +1,1 @@
+"""Jobs over the tables: follow the catalogue, derive, compact, backfill, import."""
