@@ -52,8 +52,8 @@ $(FUZZ_STAMP): $(STAMP)
 	@$(PIP_INSTALL) --editable ".[fuzz]"
 	@touch $@
 
-demo: $(STAMP) ## two brokers, workers, a load, killed workers, a killed broker, and the books balanced, in 20 seconds
-	@$(BIN)/scale0 demo $(ARGS)
+demo: $(STAMP) ## two brokers, workers, a load, kills, the books balanced, and a report by Spark, in a minute
+	@$(BIN)/scale0 demo --report out/demo-report.html $(ARGS)
 
 test: lint types test-fast ## what must be green before a change goes in
 

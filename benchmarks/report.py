@@ -35,6 +35,11 @@ class Options(msgspec.Struct, frozen=True):
     calls: int = 1_500  # of one in flight, in each block
     core_workers: tuple[int, int] = (10, 5_000)
     core_tasks: int = 30_000
+    recorded_events: int = 1_000_000
+    pipeline_events: int = 10_000_000
+    whatif_tasks: int = 1_000_000  # of the replayed hour
+    whatif_cells: int = 40
+    fresh_s: float = 60.0  # how long a stream is watched
 
     def say(self, text: str) -> None:
         """Progress, while it runs."""

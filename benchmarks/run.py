@@ -35,6 +35,10 @@ NAMES = (
     "failover",
     "config_spread",
     "shares",
+    "recording",
+    "pipeline",
+    "freshness",
+    "whatif",
 )
 _QUIET_CORES = 0.1
 OUT = Path(__file__).resolve().parent.parent / "out" / "bench"
@@ -119,6 +123,11 @@ def _options(directory: Path, arguments: argparse.Namespace) -> Options:
             calls=20,
             core_workers=(2, 20),
             core_tasks=500,
+            recorded_events=5_000,
+            pipeline_events=20_000,
+            whatif_tasks=2_000,
+            whatif_cells=3,
+            fresh_s=8.0,
         )
     return Options(directory, seconds=arguments.seconds, repetitions=arguments.repetitions)
 

@@ -23,7 +23,9 @@ NAMES = [
     "failover",
     "config_spread",
     "shares",
+    "recording",
 ]
+WITH_SPARK = ["pipeline", "freshness", "whatif"]
 
 
 def smoke(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -31,7 +33,7 @@ def smoke(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *(pytest.param(name, marks=pytest.mark.slow) for name in WITH_SPARK)])
 def test_benchmark_runs_and_gives_verdicts(name: str, tmp_path: Path) -> None:
     done = smoke(tmp_path, name)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -25,13 +25,15 @@ def environment(broker: str = "", **more: str) -> dict[str, str]:
     return {**kept, **({"SCALE0_BROKER": broker} if broker else {}), **more}
 
 
-def scale0(*arguments: str, broker: str = "", stdin: bytes = b"", **variables: str) -> subprocess.CompletedProcess[str]:
+def scale0(
+    *arguments: str, broker: str = "", stdin: bytes = b"", limit_s: float = LIMIT_S, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Run one command to its end."""
     done = subprocess.run(
         [sys.executable, "-m", "scale0", *arguments],
         input=stdin,
         capture_output=True,
-        timeout=LIMIT_S,
+        timeout=limit_s,
         cwd=ROOT,
         env=environment(broker, **variables),
         check=False,

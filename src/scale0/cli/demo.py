@@ -3,7 +3,8 @@
 Two brokers in a group, six workers of three services, half of them at each broker, and a client's load at the first.
 A worker is killed in mid-work, whose tasks others take over; then one whose task cannot be repeated; then the second
 broker, whose workers go to the first. All are started again. At the end the books are balanced: see `demo_books.py`.
-The exit code says whether they did.
+Both brokers record all the while, and Spark makes a report of it: see `demo_record.py`. The exit code says whether all
+of it went well.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from rich.console import Group
 from rich.live import Live
 
-from scale0.cli import demo_books, demo_view, listings, render
+from scale0.cli import demo_books, demo_record, demo_view, listings, render
 from scale0.cli.demo_load import KINDS, QUESTIONS, TASK_TIMEOUT_S, Ledger, Load
 from scale0.cli.demo_processes import BROKERS, DemoFailed, Processes
 from scale0.cli.demo_view import Snapshot
@@ -32,8 +34,8 @@ FRAME_S = 0.25
 READY_LIMIT_S = 30.0
 
 
-def run(seconds: float, page: Page) -> Exit:
-    """Show the demo and return whether the books balanced."""
+def run(seconds: float, report: Path, page: Page) -> Exit:
+    """Show the demo, write its report, and return whether the books balanced."""
     with Processes() as processes:
         page.line("starting two brokers, six workers and a client …")
         endpoint = processes.start_broker(BROKERS[0])
@@ -53,8 +55,11 @@ def run(seconds: float, page: Page) -> Exit:
             page.line(render.verdict("bad", "; ".join(unclean)))
         else:
             page.line(f"Ended cleanly: {count(len(codes), 'process', 'processes')}.")
+        page.line()
+        is_told = demo_record.tell(processes.directory, BROKERS, report, books.client.accepted, page)
+        page.line()
         page.line("Next: scale0 broker   and, beside it, scale0 worker examples.greet:worker")
-        return Exit.GOOD if books.are_balanced and not unclean else Exit.BAD_ANSWER
+        return Exit.GOOD if books.are_balanced and not unclean and is_told else Exit.BAD_ANSWER
 
 
 class Death(msgspec.Struct):

@@ -13,6 +13,7 @@ import threading
 import time
 from pathlib import Path
 
+from scale0.cli import demo_record
 from scale0.cli.demo_child import HEARTBEAT_S
 from scale0.errors import Scale0Error
 
@@ -51,6 +52,8 @@ class Processes:
         settings = self.directory / "broker.toml"
         settings.write_text(SETTINGS, encoding="utf-8")
         how: list[str | Path] = ["--join", join] if join else ["--config", settings]
+        if demo_record.is_possible():
+            how += demo_record.options(self.directory, name)
         child = self._start(
             name, "broker", "--bind", bind, "--identity", name, "--state-dir", self.directory / name, *how
         )
