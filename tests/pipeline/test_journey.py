@@ -47,7 +47,10 @@ def tables(place: Path, spark: SparkSession) -> Path:
 
 def test_every_task_is_in_the_tables_once_and_the_record_is_complete(tables: Path) -> None:
     days = Gold(str(tables)).rows("gold/service_1d").to_pylist()
-    counted = {row["service"]: (row["count"], row["replied"], row["failed"], row["refused"]) for row in days}
+    # Rule 4: soon after a broker's start an unknown service waits for workers, and its 404 is an error, not a refusal.
+    counted = {
+        row["service"]: (row["count"], row["replied"], row["failed"], row["errors"] + row["refused"]) for row in days
+    }
     assert counted == {"double": (TASKS, TASKS, 0, 0), "fail": (1, 0, 1, 0), "dubble": (1, 0, 0, 1)}
     assert {row["completeness"] for row in days} == {1.0}
 

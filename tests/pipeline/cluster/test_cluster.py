@@ -50,6 +50,7 @@ def drive(**order: str) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.slow
 def test_executors_read_events_and_call_services(cluster: str, tmp_path: Path) -> None:
     two_brokers(tmp_path)
     with running_post() as post:
