@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from scale0.core.broker import Broker
-from scale0.core.task_rows import REFUSED
-from scale0.events import TASK, TASK_FIELDS, Attempt, Note, Records
+from scale0.core.recording import counts
+from scale0.core.task_rows import FAILED, REPLIED
+from scale0.events import OUTCOMES, TASK, TASK_FIELDS, Attempt, Note, Records
 
 FIELDS = [name for name, code in TASK_FIELDS if "x" not in code]
 
@@ -31,10 +33,10 @@ class Reader:
     def check(self) -> None:
         """Every task that was settled has one row, and so has each that was refused."""
         rows = self.read()
-        ledger, journal = self.broker.state.ledger, self.broker.state.journal
-        assert journal is not None, "somebody records"
-        refused = sum(row["outcome"] == REFUSED for row in rows)
-        assert (len(rows) - refused, refused) == (ledger.replied + ledger.errored - ledger.unrecorded, journal.refused)
+        told = counts(self.broker.state)
+        found = Counter("replied" if row["outcome"] in (REPLIED, FAILED) else OUTCOMES[row["outcome"]] for row in rows)
+        assert (found["replied"], found["error"]) == (told["replied"], told["errored"])
+        assert found["refused"] == told["refused"]
 
     def of(self, kind: str) -> list[Note]:
         self.read()

@@ -43,7 +43,7 @@ def serve(state: State, session: Session, message: Task) -> None:
         return
     state.ledger.accepted += 1
     state.ledger.replied += 1
-    state.ledger.unrecorded += 1
+    state.ledger.unrecorded_replies += 1
     reply = TaskReply(message.id, (body,), 1, Status.OK, 0, True, state.wall_us(), 0, 0, state.config.packed_version)
     delivery.deliver(state, session, reply, name)
 

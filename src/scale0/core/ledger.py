@@ -60,7 +60,9 @@ class Ledger:
         self.accepted = 0
         self.replied = 0
         self.errored = 0
-        self.unrecorded = 0  # of the settled: the broker's own answers, and what its partner settled, leave no row here
+        # Of the settled, what leaves no row here: the broker's own answers, and what its partner settled.
+        self.unrecorded_replies = 0
+        self.unrecorded_errors = 0
         self._deadlines: Timetable[TaskId, Entry] = Timetable(DEADLINE_RESOLUTION_S)
         self._young: list[Entry] = []
         self._young_until_s = math.inf

@@ -54,8 +54,9 @@ def tell_peer(state: State, message: PeerStatus) -> None:
     journal, ledger = state.journal, state.ledger
     assert journal is not None, "somebody records"
     message.boot = journal.boot
-    message.accepted = ledger.accepted - ledger.unrecorded
-    message.settled = ledger.replied + ledger.errored - ledger.unrecorded
+    told = counts(state)
+    message.accepted = told["accepted"]
+    message.settled = told["replied"] + told["errored"]
     message.open_tasks = len(ledger.entries)
     message.last_seq = journal.seq
 
@@ -85,9 +86,9 @@ def counts(state: State) -> dict[str, int]:
     ledger, journal = state.ledger, state.journal
     assert journal is not None, "somebody records"
     return {
-        "accepted": ledger.accepted - ledger.unrecorded,
-        "replied": ledger.replied - ledger.unrecorded,
-        "errored": ledger.errored,
+        "accepted": ledger.accepted - ledger.unrecorded_replies - ledger.unrecorded_errors,
+        "replied": ledger.replied - ledger.unrecorded_replies,
+        "errored": ledger.errored - ledger.unrecorded_errors,
         "refused": journal.refused,
         "queued": ledger.queued,
         "in_flight": ledger.in_flight,

@@ -270,7 +270,10 @@ def _outcome(state: State, task_id: bytes, outcome: TaskReply | Error, size: int
 def _settle(state: State, entry: Entry, *, is_error: bool) -> None:
     _leave_place(state, entry)
     state.ledger.settle(entry, is_error)
-    state.ledger.unrecorded += 1
+    if is_error:
+        state.ledger.unrecorded_errors += 1
+    else:
+        state.ledger.unrecorded_replies += 1
     service = entry.service
     # What is with a peer may come back to it, though nobody has announced it here.
     if not service.is_announced and not any(other.service is service for other in state.ledger.entries.values()):
