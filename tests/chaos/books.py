@@ -120,6 +120,14 @@ class Books:
                 found[end] += count
         return found
 
+    def ended(self) -> dict[tuple[str, str], int]:
+        """How many tasks have their outcome, by client and service."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for name in self._settled:
+            client, service, _ = name.split("/")
+            counts[client, service] += 1
+        return counts
+
     @property
     def open(self) -> int:
         """Tasks without an outcome: at the end, lost ones."""

@@ -1,7 +1,7 @@
-"""A small disk for a broker's state, which can be filled up and made read-only.
+"""A small disk for what a broker keeps, which can be filled up and made read-only.
 
 It is a `tmpfs` in a mount namespace of the run's own: `enter_own_space` starts the run again inside one, so that
-nothing is left mounted when it ends, however it ends. Where the kernel grants no such namespace the state lies on the
+nothing is left mounted when it ends, however it ends. Where the kernel grants no such namespace the files lie on the
 ordinary disk; then a full disk is a limit on the size of files, and a read-only one cannot be had.
 """
 
@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SIZE_KIB = 256  # far more than a broker keeps
+SIZE_KIB = 256  # far more than a broker keeps of its config
 BALLAST = "ballast"
 CHUNK_BYTES = 4096
 SPACE = "SCALE0_CHAOS_SPACE"  # set where mounting is the run's own affair
@@ -33,14 +33,15 @@ def enter_own_space(arguments: list[str]) -> None:
 
 
 class Disk:
-    """Where one broker keeps its state."""
+    """Where one broker keeps something: its state, or what its recorder has not shipped yet."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, size_kib: int = SIZE_KIB) -> None:
         self.path = path
         self.is_own = SPACE in os.environ
+        self._size_kib = size_kib
         path.mkdir(parents=True, exist_ok=True)
         if self.is_own:
-            _mount("-t", "tmpfs", "-o", f"size={SIZE_KIB}k", "none", str(path))
+            _mount("-t", "tmpfs", "-o", f"size={size_kib}k", "none", str(path))
 
     def fill(self, pid: int) -> None:
         """Not a byte more can be written."""
@@ -49,7 +50,7 @@ class Disk:
             return
         file = os.open(self.path / BALLAST, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
-            for _ in range(SIZE_KIB * 1024 // CHUNK_BYTES + 1):
+            for _ in range(self._size_kib * 1024 // CHUNK_BYTES + 1):
                 os.write(file, bytes(CHUNK_BYTES))
         except OSError:
             pass  # it is full
@@ -62,8 +63,9 @@ class Disk:
         else:
             _limit_files(pid, resource.RLIM_INFINITY)
 
-    def forbid_writing(self) -> None:
-        _mount("-o", "remount,ro", str(self.path))
+    def forbid_writing(self) -> bool:
+        """It becomes read-only; False if it cannot, for somebody has a file on it open for writing."""
+        return _mount("-o", "remount,ro", str(self.path), is_sure=False)
 
     def allow_writing(self) -> None:
         _mount("-o", "remount,rw", str(self.path))
@@ -72,14 +74,16 @@ class Disk:
         """What is on it moves to the ordinary disk, beside the logs."""
         if not self.is_own:
             return
-        kept = {path.name: path.read_bytes() for path in self.path.iterdir() if path.name != BALLAST}
+        kept = self.path.with_name(f"{self.path.name}-kept")
+        shutil.copytree(self.path, kept, ignore=shutil.ignore_patterns(BALLAST))
         subprocess.run(["umount", str(self.path)], check=True, capture_output=True, timeout=20)
-        for name, content in kept.items():
-            (self.path / name).write_bytes(content)
+        self.path.rmdir()
+        kept.rename(self.path)
 
 
-def _mount(*arguments: str) -> None:
-    subprocess.run(["mount", *arguments], check=True, capture_output=True, timeout=20)
+def _mount(*arguments: str, is_sure: bool = True) -> bool:
+    done = subprocess.run(["mount", *arguments], check=is_sure, capture_output=True, timeout=20)
+    return done.returncode == 0
 
 
 def _limit_files(pid: int, size_bytes: int) -> None:

@@ -15,9 +15,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import TextIO
 
-from tests.chaos import summary
+from scale0.telemetry.place import Place
+from tests.chaos import record, summary
 from tests.chaos.books import Books
 from tests.chaos.plan import Cycle
+from tests.chaos.record import Record
 from tests.chaos.stage import Stage
 from tests.chaos.summary import Tally
 from tests.chaos.vitals import Trend
@@ -42,6 +44,7 @@ class ChaosRun:
         self._tallies: dict[str, Tally] = {}
         self._trends: list[Trend] = []
         self._books: dict[str, Books] = {}  # by topology
+        self._records: dict[str, Record] = {}
         self._done = 0
 
     def run(self) -> None:
@@ -57,6 +60,7 @@ class ChaosRun:
                 stage.start()
                 self._play(stage, list(cycles))
                 stage.finish()
+                self._count_record(stage)
             except Exception as error:  # whatever it is, the run is over, and the summary says so
                 self.breaches.append(f"cycle {self._done + 1}, {topology.name}: {error}")
             finally:
@@ -80,6 +84,12 @@ class ChaosRun:
             tally.add(noticed_s, whole_s, summary.ends_of(stage.books) - before)
             self._done += 1
 
+    def _count_record(self, stage: Stage) -> None:
+        """What was recorded, against the books of the clients and the counters of the brokers."""
+        found = self._records[stage.topology.name] = record.read_place(Place(stage.recorders.data))
+        sentences = found.breaches(stage.recorders.processes, stage.books.ended())
+        self.breaches += [f"{stage.topology.name}: {sentence}" for sentence in sentences]
+
     def _close(self, stage: Stage) -> None:
         self.breaches += [f"{stage.topology.name}: {sentence}" for sentence in stage.books.breaches]
         self.breaches += [f"{stage.topology.name}: {sentence}" for sentence in stage.bugs()]
@@ -96,7 +106,7 @@ class ChaosRun:
         spent_s = time.monotonic() - self._began_s
         left_s = spent_s / max(1, self._done) * (len(self._plan) - self._done)
         line = (
-            f"cycle {cycle.number}/{len(self._plan)}  {cycle.topology.name}  {cycle.fault.name:<15}"
+            f"cycle {cycle.number}/{len(self._plan)}  {cycle.topology.name}  {cycle.fault.name:<20}"
             f"{books.tasks:,} tasks, {books.open} open, {len(books.breaches)} breaches  "
             f"{spent_s:.0f} s, about {left_s:.0f} s left"
         )
@@ -121,6 +131,7 @@ class ChaosRun:
             parts.append(summary.trend_table(self._trends))
         sums = (f"{name}: {books.sum()}; slowest {books.slowest_s:.1f} s" for name, books in self._books.items())
         parts.append("\n".join(sums))
+        parts.append("\n".join(f"{name}: {found.sum()}" for name, found in self._records.items()))
         if self.breaches:
             parts.append("\n".join(f"✗ {sentence}" for sentence in self.breaches))
         elif self._done < len(self._plan):

@@ -1,4 +1,4 @@
-"""A network under load: its brokers behind cables and on small disks, its workers, its clients, and their books.
+"""A network under load: its brokers behind cables and on small disks, recorders, workers, clients, and their books.
 
 It is *whole* when every broker runs, sees every other one, and has the same config; when every worker and every client
 is at a broker; and when replies come. Each fault begins when it is whole, and is over when it is whole again.
@@ -18,6 +18,7 @@ from tests.chaos.books import Books
 from tests.chaos.cables import Cable
 from tests.chaos.children import Child
 from tests.chaos.disks import Disk
+from tests.chaos.recorders import Recorders
 from tests.chaos.services import TIMEOUT_S
 from tests.chaos.topologies import Topology
 from tests.chaos.vitals import Vitals
@@ -61,6 +62,7 @@ class Stage:
         endpoints = {identity: cable.endpoint for identity, cable in self.cables.items()}
         self.network = BrokerNetwork(directory, topology.document(endpoints, interval_s))
         self.disks: dict[str, Disk] = {}
+        self.recorders = Recorders(directory)
         self.workers: dict[str, Child] = {}
         self.clients: dict[str, Child] = {}
         self.vitals: dict[str, Vitals] = {}
@@ -73,7 +75,8 @@ class Stage:
         """Everybody, brokers first; it is whole when this returns."""
         for identity, cable in self.cables.items():
             self.disks[identity] = Disk(self.logs / f"{identity}-state")
-            (broker,) = self.network.add(identity, seeds=(), command=children.with_its_parent())
+            options = self.recorders.options(identity)
+            (broker,) = self.network.add(identity, seeds=(), options=options, command=children.with_its_parent())
             cable.lead_to(broker.endpoint)
         for broker in self.brokers:
             broker.seeds = []
@@ -94,6 +97,7 @@ class Stage:
         lasting += self.clients
         self.vitals = {identity: Vitals(f"{self.topology.name} {identity}") for identity in lasting}
         self.await_whole()
+        self.sample()
 
     def finish(self) -> None:
         """Submit no more, wait for every outcome, and see that nothing of any task is left."""
@@ -105,6 +109,11 @@ class Stage:
             assert code == 0, f"{client.identity} ended with {code}"
         self.books.await_all()
         look_until(lambda: not self._held(), "nothing is queued or in flight at any broker")
+        self._count()
+        for broker in self.brokers:
+            code = broker.stop()
+            assert code == 0, f"{broker.identity} ended with {code}"
+        self.recorders.await_end()
 
     def end(self) -> None:
         """Nothing of it runs any more, whatever happened: what fails to end keeps nothing else from ending."""
@@ -113,6 +122,7 @@ class Stage:
             ends.callback(self._write_logs)
             for disk in self.disks.values():
                 ends.callback(disk.end)
+            ends.callback(self.recorders.end)
             for cable in self.cables.values():
                 ends.callback(cable.end)
             for broker in self.brokers:
@@ -220,10 +230,16 @@ class Stage:
             cable.mend()
 
     def sample(self) -> None:
-        """Look at the memory and the open files of all that last."""
+        """Look at the memory and the open files of all that last, and at what each broker has counted."""
+        self.recorders.follow()
+        self._count()
         for identity, vitals in self.vitals.items():
             client = self.clients.get(identity)
             vitals.sample(client.pid if client else self.network[identity].process.pid)
+
+    def _count(self) -> None:
+        for broker in self.brokers:
+            self.recorders.sample(broker, is_one_of_a_pair=self.topology.is_pair)
 
     def bugs(self) -> list[str]:
         """What brokers said that none should ever say."""

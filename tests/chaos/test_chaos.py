@@ -190,12 +190,13 @@ def left_running(mark: str) -> list[str]:
 @linux
 def test_network_survives_a_few_faults_and_every_task_is_accounted_for(tmp_path: Path) -> None:
     mark = secrets.token_hex(8)
-    faults = "kill-worker,kill-broker,mute-broker,full-disk,stalled-client"
-    with start_run(tmp_path, mark, "--cycles", "5", "--seed", "1", "--faults", faults) as run:
+    faults = "kill-worker,kill-broker,mute-broker,full-disk,stalled-client,kill-recorder,full-telemetry"
+    with start_run(tmp_path, mark, "--cycles", "7", "--seed", "1", "--faults", faults) as run:
         said, _ = run.communicate(timeout=LIMIT_S)
     assert run.returncode == 0, said
     assert all(name in said for name in faults.split(","))
     assert "0 lost, 0 doubled" in said
+    assert "completeness" in said
     assert "● no breach" in said
     assert not list(tmp_path.iterdir()), "the logs of a good run are removed"
     assert left_running(mark) == []

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from scale0.events import Note, Records
-from scale0.telemetry import catalogue, feed, lock
+from scale0.telemetry import catalogue, feed, frames, lock, log
 from scale0.telemetry.feed import Feed, new_boot
 from scale0.telemetry.frames import Hello, Order
 from scale0.telemetry.place import Place
@@ -40,9 +40,13 @@ class Fed:
             self.feed.pump()
             threading.Event().wait(0.01)
 
-    def until_recorded(self) -> None:
-        """Everything that was put is in the recorder's log."""
-        self.until(lambda: (self.directory / "wal").exists() and self.has_nothing_waiting())
+    def until_recorded(self, seq: int) -> None:
+        """Everything up to this row is in the recorder's log."""
+        self.until(lambda: self.last_logged() >= seq)
+
+    def last_logged(self) -> int:
+        found = [frames.last_seq(chunk) for _, _, path in log.logs(self.directory) for chunk in log.read(path)]
+        return max(found, default=0)
 
     def has_nothing_waiting(self) -> bool:
         return not self.feed._waiting and not self.feed._head
@@ -90,7 +94,7 @@ def test_a_feed_that_ends_without_a_word_leaves_an_end_that_is_not_clean(fed: Fe
 
 def test_a_recorder_that_is_killed_is_replaced_and_nothing_is_lost(fed: Fed) -> None:
     fed.feed.put(tasks(1, 50))
-    fed.until_recorded()
+    fed.until_recorded(50)
     killed = fed.feed.pid
     os.kill(killed, signal.SIGKILL)
     fed.until(lambda: fed.feed.pid != killed)
@@ -103,9 +107,25 @@ def test_a_recorder_that_is_killed_is_replaced_and_nothing_is_lost(fed: Fed) -> 
     assert any("exit code -9" in said for said in fed.said)
 
 
+def test_a_broker_that_ends_just_after_its_recorder_was_killed_still_says_everything(
+    fed: Fed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "PAUSE_S", LIMIT_S)
+    monkeypatch.setattr(feed, "PAUSE_S_MAX", LIMIT_S)
+    fed.feed.put(tasks(1, 5))
+    fed.until_recorded(5)
+    os.kill(fed.feed.pid, signal.SIGKILL)
+    fed.until(lambda: fed.feed.pid == 0)
+    fed.feed.put(tasks(6, 7))
+    fed.feed.close(7, 12.0)
+    rows = fed.rows()
+    assert [row["seq"] for row in rows] == list(range(1, 9))
+    assert json.loads(rows[-1]["detail"]) == {"clean": True}
+
+
 def test_a_recorder_that_is_told_to_leave_seals_what_it_has(fed: Fed) -> None:
     fed.feed.put(tasks(1, 5))
-    fed.until_recorded()
+    fed.until_recorded(5)
     left = fed.feed.pid
     os.kill(left, signal.SIGTERM)
     fed.until(lambda: fed.feed.pid not in (0, left))
@@ -145,7 +165,7 @@ def test_what_is_kept_of_sent_rows_has_a_limit_and_names_survive_it(fed: Fed, mo
     forgetting = Records([(6, "void")], [], [], task(21, service_no=6), is_forgetting=True)
     fed.feed.put(forgetting)
     fed.feed.put(Records(NAMES[1:], [], [], b"".join(task(n, service_no=2) for n in range(22, 40))))
-    fed.until_recorded()
+    fed.until_recorded(39)
     killed = fed.feed.pid
     os.kill(killed, signal.SIGKILL)
     fed.until(lambda: fed.feed.pid not in (0, killed))

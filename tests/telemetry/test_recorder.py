@@ -14,6 +14,7 @@ import pytest
 from scale0.events import Note, Records
 from scale0.telemetry import frames, log, recorder, segments
 from scale0.telemetry.frames import Goodbye, Hello, Kind, Order
+from scale0.telemetry.place import Place
 from scale0.telemetry.recorder import MEND_S, SEAL_FOLLOWED_S, SEAL_S, SYNC_S, Recorder
 from scale0.telemetry.recovery import recover
 from scale0.telemetry.spool import Spool
@@ -273,6 +274,21 @@ def test_a_recovery_that_is_interrupted_tells_nothing_twice(bench: Bench, monkey
             bench.recover()
     bench.recover()
     assert [(row["seq"], row["kind"]) for row in bench.rows()] == [(1, "task"), (2, "task"), (3, "boot_end")]
+
+
+def test_rows_that_were_shipped_before_their_log_was_deleted_are_not_sealed_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.put(tasks(1, 2))
+    with monkeypatch.context() as dying:
+        dying.setattr(log, "delete", no_room)  # it dies between sealing and deleting the log
+        with pytest.raises(OSError, match="No space"):
+            bench.recorder.seal()
+    (one,) = bench.spool.waiting()
+    bench.spool.ship(Place(bench.order.data), one)
+    again = Bench(bench.directory)
+    assert again.recover("boot-1") == 2
+    assert again.rows() == []
 
 
 @pytest.mark.parametrize("boot", ["boot-1", "another"])

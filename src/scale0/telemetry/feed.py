@@ -121,6 +121,7 @@ class Feed:
         self._waiting.append(Chunk(farewell, [], self._anchor_us))
         self._waiting_bytes += len(farewell)
         end_s = self._now() + FAREWELL_S
+        self._start_at_s = min(self._start_at_s, self._now())  # there is no time for a pause any more
         self.pump()
         while (self._head or self._waiting) and (left_s := end_s - self._now()) > 0:
             select.select([], [self._pipe] if self._pipe >= 0 else [], [], min(left_s, LOCK_LOOK_S))

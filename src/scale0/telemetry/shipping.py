@@ -16,14 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from scale0.errors import Scale0Error
 from scale0.telemetry import catalogue
 from scale0.telemetry.frames import Order
-from scale0.telemetry.place import Place, write_file
+from scale0.telemetry.place import Place
 from scale0.telemetry.retention import Retention
-from scale0.telemetry.spool import Spool
+from scale0.telemetry.spool import SHIPPED, Spool
 
 PAUSE_S: Final = 1.0  # after a first failure; it doubles
 PAUSE_S_MAX: Final = 60.0
@@ -31,17 +29,7 @@ RETENTION_S: Final = 60.0  # between two looks at what has had its time
 FOLLOWERS_S: Final = 5.0  # between two looks at who follows
 FRESH_S: Final = 60.0  # a consumer that looked so recently follows
 
-SHIPPED: Final = "shipped.json"
-
 Say = Callable[[str], None]
-
-
-class Shipped(msgspec.Struct):
-    """The last entry that this directory's recorders have added to a place, in `shipped.json`."""
-
-    data: str
-    broker: str
-    number: int
 
 
 class Shipper:
@@ -53,8 +41,6 @@ class Shipper:
         self.is_followed = False
         """Somebody reads segments as they come."""
         self._place: Place | None = None
-        self._file = Path(order.directory) / SHIPPED
-        self._shipped = 0  # the number of the last entry
         self._retention: Retention | None = None
         self._pause_s = 0.0
         self._not_before_s = self._retention_at_s = self._followers_at_s = -1.0
@@ -114,27 +100,18 @@ class Shipper:
         if self._place is None:
             self._place = Place(self._order.data)
             self._retention = Retention(self._place, self._broker, self._order.keep_s, self._order.cap_bytes)
-            self._shipped = self._read_shipped()
         return self._place
 
     def _check(self, place: Place) -> None:
         """What was shipped last is there."""
-        if self._shipped and not catalogue.has(place, self._broker, self._shipped):
+        last = self.spool.shipped
+        if last is None or (last.data, last.broker) != (place.url, self._broker):
+            return
+        if not catalogue.has(place, last.broker, last.number):
+            file = Path(self._order.directory) / SHIPPED
             raise FileNotFoundError(
-                f"entry {self._shipped} of its catalogue is gone; mount it, or delete {self._file} if it was emptied"
+                f"entry {last.number} of its catalogue is gone; mount it, or delete {file} if it was emptied"
             )
-
-    def _read_shipped(self) -> int:
-        with contextlib.suppress(OSError, msgspec.DecodeError):
-            last = msgspec.json.decode(self._file.read_bytes(), type=Shipped)
-            return last.number if (last.data, last.broker) == (self._order.data, self._broker) else 0
-        return 0
-
-    def _note_shipped(self, number: int) -> None:
-        """Without room for it, it is only remembered."""
-        self._shipped = number
-        with contextlib.suppress(OSError):
-            write_file(self._file, msgspec.json.encode(Shipped(self._order.data, self._broker, number)))
 
     def _ship(self, place: Place) -> None:
         assert self._retention is not None, "it is made with the place"
@@ -143,7 +120,6 @@ class Shipper:
             if entry is None:
                 self._say(f"{one.path.name} cannot be read any more; it is put aside as {one.path.stem}.damaged")
             elif entry.broker == self._broker:
-                self._note_shipped(entry.number)
                 self._retention.added(entry)
 
     def _look_after(self, place: Place, now: float) -> None:

@@ -2,6 +2,9 @@
 
 They leave it in their order, and only when they are in the place's catalogue. While the place is away they wait, under
 a cap: over it the oldest goes, and a small file says which rows are lost, so that the catalogue hears of it.
+
+What left last is remembered in `shipped.json`. So a recorder that was killed at any moment is followed by one that
+knows which rows have left, and a place that does not have them is not taken for the right one.
 """
 
 from __future__ import annotations
@@ -20,7 +23,18 @@ from scale0.telemetry.catalogue import Entry
 from scale0.telemetry.place import Place, write_file
 
 DIRECTORY: Final = "spool"
+SHIPPED: Final = "shipped.json"
 SEGMENT, GAP, DAMAGED = ".parquet", ".gap", ".damaged"
+
+
+class Shipped(msgspec.Struct):
+    """The last entry that was added to a place, and up to which row of a run it reaches."""
+
+    data: str
+    broker: str
+    number: int
+    boot: str
+    seq_hi: int
 
 
 class Waiting(NamedTuple):
@@ -42,6 +56,8 @@ class Spool:
     def __init__(self, directory: Path, cap_bytes: int) -> None:
         self._directory = directory / DIRECTORY
         self._cap_bytes = cap_bytes
+        self._file = directory / SHIPPED
+        self._noted: Shipped | None = None  # by this process; the file has it, too, unless there was no room
 
     def add(self, entry: Entry, content: bytes) -> None:
         """A sealed segment. Raises `OSError` if there is no room."""
@@ -58,8 +74,18 @@ class Spool:
         return sorted(found)
 
     def last_seq(self, boot: str) -> int:
-        """The last row of a run that is here."""
-        return max((one.seq_hi for one in self.waiting() if one.boot == boot), default=0)
+        """The last row of a run that is here, or was the last to leave."""
+        last = self.shipped
+        left = last.seq_hi if last is not None and last.boot == boot else 0
+        return max([left, *(one.seq_hi for one in self.waiting() if one.boot == boot)])
+
+    @property
+    def shipped(self) -> Shipped | None:
+        """What left last, as far as anybody knows."""
+        if self._noted is None:
+            with contextlib.suppress(OSError, msgspec.DecodeError):
+                self._noted = msgspec.json.decode(self._file.read_bytes(), type=Shipped)
+        return self._noted
 
     def ship(self, place: Place, one: Waiting) -> Entry | None:
         """Bring one to the place and let go of it; None if it cannot be read any more, and is put aside."""
@@ -73,6 +99,9 @@ class Spool:
                 one.path.rename(one.path.with_suffix(DAMAGED))
                 return None
             entry = segments.publish(place, sealed, content)
+        self._noted = Shipped(place.url, entry.broker, entry.number, entry.boot, entry.seq_hi)
+        with contextlib.suppress(OSError):
+            write_file(self._file, msgspec.json.encode(self._noted))
         one.path.unlink()
         return entry
 
