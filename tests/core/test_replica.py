@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from scale0.core import replication
 from scale0.core.star import Star
 from scale0.core.stream import Accepted, Announced, AnyChange, Closed, Opened, Parted, Replied, Reset, Sent, packed
 from scale0.protocol import native
@@ -214,6 +215,20 @@ def test_task_that_never_reached_the_worker_before_the_takeover_waits_again() ->
     fallback.say("w", WORKER, Ready(services=[ServiceOffer("echo")]))
     assert fallback.codes("ada") == []
     assert [(task.id, task.attempt) for task in fallback.heard("w", Task)] == [(id_of("ada", 1), 1)]
+
+
+def test_task_that_had_left_before_the_copy_was_made_is_not_taken_for_one_that_never_did() -> None:
+    mesh, primary, fallback = busy(tasks=1)
+    replication.begin(primary.state)  # a whole copy, long after the task left for its worker
+    primary.do(primary.state.take_effects())
+    mesh.run(0.1)
+    die_and_be_asked_for(mesh, primary, fallback)
+    fallback.client("ada", epochs=SEEN)
+    connect = Connect(identity="w", nonce=WORKER_NONCE, services=["echo"], covers_ms=20_000, epochs=SEEN)
+    fallback.say("w", WORKER, connect)
+    fallback.say("w", WORKER, Ready(services=[ServiceOffer("echo")]))
+    assert fallback.heard("w", Task) == [], "the worker may have run it, and forgotten it"
+    assert fallback.codes("ada") == [502]
 
 
 def test_task_of_a_worker_that_never_comes_is_502_if_it_must_not_be_repeated() -> None:

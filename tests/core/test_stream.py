@@ -31,6 +31,7 @@ def of_kind(kind: type[Change]) -> st.SearchStrategy[Any]:
         "offers": st.lists(st.tuples(said.name, st.booleans(), st.integers(1, 255)), max_size=3),
         "capacity": st.integers(0, 4096),
         "has_heartbeat": st.booleans(),
+        "has_left": st.booleans(),
         "service": said.name,
         "worker": st.text(max_size=8),
         "body": said.body,

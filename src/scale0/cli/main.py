@@ -181,13 +181,14 @@ def demo(
         Path | None,
         typer.Option(dir_okay=False, help="Where the report goes.", show_default="the directory for temporary files"),
     ] = None,
+    is_brief: Annotated[bool, typer.Option("--no-report", help="Leave out Spark and the report.")] = False,
 ) -> None:
     """See it all at work: two brokers, six workers, a load, workers and a broker killed, the books, and a report."""
     from scale0.cli import demo as engine
     from scale0.cli.render import Page
 
     out = report if report is not None else Path(tempfile.gettempdir()) / "scale0-demo-report.html"
-    leave(engine.run(seconds, out, Page()))
+    leave(engine.run(seconds, None if is_brief else out, Page()))
 
 
 # --- ask ----------------------------------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ def accepted(state: State, entry: Entry) -> None:
 def _place(state: State, entry: Entry, worker: Worker) -> None:
     """Where a task is that was accepted before somebody followed, or by another broker."""
     session = worker.session
-    _add(state, Sent(entry.id, session.identity if session.dialect is WORKER else "", entry.attempt))
+    _add(state, Sent(entry.id, session.identity if session.dialect is WORKER else "", entry.attempt, True))
     if entry.parts:
         _add(state, Parted(entry.id, entry.parts))
     if entry.is_cancelled:

@@ -44,6 +44,7 @@ from scale0.protocol.messages import Error, ServiceOffer, SnapshotReq, Stream, S
 
 NOWHERE = Route(b"")  # the route of a session that is known by the stream alone
 FETCH_AGAIN_INTERVALS = 1.0
+LONG_AGO_S = -1e9  # of a task that was with its worker before we heard of it
 
 
 def take(state: State, session: Session, message: Stream) -> None:
@@ -184,7 +185,7 @@ def _send(state: State, change: Sent) -> None:
         _use(state, worker)
     entry.worker = worker
     entry.attempt = change.attempt
-    entry.sent_s = state.now
+    entry.sent_s = LONG_AGO_S if change.has_left else state.now  # what leaves later than it is told leaves after now
     entry.parts = 0
     worker.slots[entry.id] = change.attempt
 

@@ -107,6 +107,7 @@ class Sent(Change, tag=5):
     id: Id
     worker: str
     attempt: Attempt
+    has_left: bool = False  # it may have left before this was told: when, the follower cannot know
 
 
 class Returned(Change, tag=6):

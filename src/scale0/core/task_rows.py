@@ -122,10 +122,11 @@ def _holder(journal: Journal, entry: Entry, last: Attempt | None) -> tuple[int, 
         number = session.name_no
         if number <= journal.void_no:
             number = journal.named(session, session.identity)
+        sent_s = entry.sent_s if entry.sent_s >= 0 else NEVER_S  # a partner sent it, and did not say when
         if session.dialect is PEER:
-            return NO_NAME, number, entry.sent_s, UNKNOWN_OFFSET, 0
+            return NO_NAME, number, sent_s, UNKNOWN_OFFSET, 0
         offset_us = session.offset_us
-        return number, NO_NAME, entry.sent_s, UNKNOWN_OFFSET if offset_us is None else offset_us, session.offset_bits
+        return number, NO_NAME, sent_s, UNKNOWN_OFFSET if offset_us is None else offset_us, session.offset_bits
     if last is not None:
         worker_no = journal.number(last.worker) if last.worker else NO_NAME
         via_no = journal.number(last.via) if last.via else NO_NAME
@@ -207,5 +208,6 @@ def attempt_over(state: State, entry: Entry, outcome: str) -> None:
         return
     name = worker.session.identity
     is_peer = worker.session.dialect is PEER
-    attempt = Attempt(0, "" if is_peer else name, name if is_peer else "", entry.sent_s, state.now, outcome)
+    sent_s = entry.sent_s if entry.sent_s >= 0 else state.now
+    attempt = Attempt(0, "" if is_peer else name, name if is_peer else "", sent_s, state.now, outcome)
     entry.earlier = (*entry.earlier[-EARLIER_MAX:], attempt)
