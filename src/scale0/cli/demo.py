@@ -36,7 +36,7 @@ READY_LIMIT_S = 30.0
 
 def run(seconds: float, report: Path | None, page: Page) -> Exit:
     """Show the demo, write its report, and return whether the books balanced."""
-    with Processes() as processes:
+    with Processes(is_recording=report is not None) as processes:
         page.line("starting two brokers, six workers and a client …")
         endpoint = processes.start_broker(BROKERS[0])
         other = processes.start_broker(BROKERS[1], join=endpoint)

@@ -35,9 +35,10 @@ class DemoFailed(Scale0Error):
 class Processes:
     """Children by name. As a context manager it ends them all, whatever happened."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_recording: bool = True) -> None:
+        self._is_recording = is_recording and demo_record.is_possible()
         self._children: dict[str, subprocess.Popen[str]] = {}
-        self._directory = tempfile.TemporaryDirectory(prefix="scale0-demo-")
+        self._directory = tempfile.TemporaryDirectory(prefix="scale0-demo-", ignore_cleanup_errors=True)
         self.directory = Path(self._directory.name)
 
     def __enter__(self) -> Processes:
@@ -45,6 +46,8 @@ class Processes:
 
     def __exit__(self, *_exception: object) -> None:
         self.end_all()
+        if self._is_recording:
+            demo_record.wait(self.directory, BROKERS)
         self._directory.cleanup()
 
     def start_broker(self, name: str, *, bind: str = "tcp://127.0.0.1:0", join: str = "") -> str:
@@ -52,7 +55,7 @@ class Processes:
         settings = self.directory / "broker.toml"
         settings.write_text(SETTINGS, encoding="utf-8")
         how: list[str | Path] = ["--join", join] if join else ["--config", settings]
-        if demo_record.is_possible():
+        if self._is_recording:
             how += demo_record.options(self.directory, name)
         child = self._start(
             name, "broker", "--bind", bind, "--identity", name, "--state-dir", self.directory / name, *how

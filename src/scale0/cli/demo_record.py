@@ -35,12 +35,9 @@ def tell(directory: Path, brokers: tuple[str, ...], out: Path, tasks: int, page:
     if not is_possible():
         page.line("No report: the pipeline is not installed. Add it: pip install 'scale0[pipeline]'")
         return True
-    from scale0.telemetry import lock
-
-    for broker in brokers:  # their recorders outlive them, until everything is safe
-        if not lock.wait(directory / "telemetry" / broker, RECORDER_LIMIT_S):
-            page.line(render.verdict("bad", f"the recorder of {broker} did not end"))
-            return False
+    if unready := wait(directory, brokers):
+        page.line(render.verdict("bad", f"the recorder of {unready} did not end"))
+        return False
     page.line("Spark makes tables of what was recorded …")
     try:
         written = _write(directory / "data", out)
@@ -51,6 +48,17 @@ def tell(directory: Path, brokers: tuple[str, ...], out: Path, tasks: int, page:
     page.line(render.verdict("ok", f"{written:,} tasks in the record, {tasks:,} settled by the brokers"))
     page.line(f"Report: {out}")
     return True
+
+
+def wait(directory: Path, brokers: tuple[str, ...]) -> str:
+    """Recorders outlive their brokers until everything is safe: wait for them, and name one that does not end."""
+    from scale0.telemetry import lock
+
+    for broker in brokers:
+        where = directory / "telemetry" / broker
+        if where.exists() and not lock.wait(where, RECORDER_LIMIT_S):
+            return broker
+    return ""
 
 
 def _write(data: Path, out: Path) -> int:
