@@ -55,7 +55,9 @@ IN_TESTS: Final = {
 }
 """A test's frames are small: one partition, no second thoughts, and a compiler that does not try hard."""
 
-TEST_JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+CODE_OPTION: Final = "-XX:ReservedCodeCacheSize=512m"
+"""Spark makes code for every query, and a long stream makes many: a JVM without room for it fails."""
+TEST_JAVA_OPTIONS: Final = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {CODE_OPTION}"
 
 _LOGGING: Final = """# Spark's log as the pipeline wants it: errors, on stderr.
 rootLogger.level = error
@@ -163,7 +165,7 @@ def _settings(master: str, java: Java, given: Mapping[str, str], *, is_test: boo
     if master.startswith("local") and "spark.sql.shuffle.partitions" not in made:
         made["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 1))
     options = [f"-Dlog4j2.configurationFile={_logging_file().as_uri()}"]
-    options += [TEST_JAVA_OPTIONS] if is_test else []
+    options += [TEST_JAVA_OPTIONS if is_test else CODE_OPTION]
     options += faststart.java_options(java)
     options += [text] if (text := made.get("spark.driver.extraJavaOptions")) else []
     made["spark.driver.extraJavaOptions"] = " ".join(options)
