@@ -31,7 +31,7 @@ def settings(master: str = "local[2]", *, is_test: bool = False, **given: str) -
 def test_time_is_utc_and_only_errors_are_logged() -> None:
     made = settings()
     assert made["spark.sql.session.timeZone"] == "UTC"
-    (option,) = made["spark.driver.extraJavaOptions"].split()
+    option, _code = made["spark.driver.extraJavaOptions"].split()
     logging = Path(option.removeprefix("-Dlog4j2.configurationFile=file://"))
     assert "rootLogger.level = error" in logging.read_text()
 
@@ -39,7 +39,7 @@ def test_time_is_utc_and_only_errors_are_logged() -> None:
 def test_what_the_caller_says_counts_most() -> None:
     made = settings(is_test=True, **{"spark.sql.shuffle.partitions": "7", "spark.driver.extraJavaOptions": "-Da=b"})
     assert made["spark.sql.shuffle.partitions"] == "7"
-    assert made["spark.driver.extraJavaOptions"].endswith("-XX:+UseSerialGC -Da=b")
+    assert made["spark.driver.extraJavaOptions"].endswith("-XX:+UseSerialGC -XX:ReservedCodeCacheSize=512m -Da=b")
 
 
 @pytest.mark.parametrize(
