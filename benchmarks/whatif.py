@@ -19,7 +19,7 @@ import msgspec
 from report import Options, Result, Table, at_most, figure
 from scale0_pipeline import gold as reading
 from scale0_pipeline.generate import generate
-from scale0_pipeline.words import HOUR_US
+from scale0_pipeline.units import HOUR_US
 
 _UNTIL = date(2026, 3, 4)
 _SEED = 11

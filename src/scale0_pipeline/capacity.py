@@ -23,7 +23,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window as Over
 
 from scale0_pipeline import erlang
-from scale0_pipeline.transforms.window import DAY_US, HOUR_US, Window, floor_to
+from scale0_pipeline.transforms.window import Window, floor_to
+from scale0_pipeline.units import DAY_US, HOUR_US
 
 INPUTS: Final = ("gold/service_1m", "silver/notes")
 LOOKBACK_DAYS: Final = 35

@@ -28,8 +28,8 @@ from scale0.telemetry import segments
 from scale0.telemetry.place import Place
 from scale0_pipeline import schema
 from scale0_pipeline.errors import NothingRecorded
+from scale0_pipeline.units import DAY_US
 
-DAY_US: Final = 86_400_000_000
 READING: Final = {"batch_size": 131_072, "batch_readahead": 2, "fragment_readahead": 2}
 """How many rows a batch has at most, and how far ahead of its reader a table is read: so memory is bounded."""
 

@@ -10,13 +10,11 @@ from __future__ import annotations
 import unicodedata
 from datetime import UTC, datetime
 
+from scale0_pipeline.units import DAY_US, HOUR_US, MINUTE_US, SECOND_US
+
 UNKNOWN = "–"
 """What nobody measured."""
 
-SECOND_US = 1_000_000
-MINUTE_US = 60 * SECOND_US
-HOUR_US = 60 * MINUTE_US
-DAY_US = 24 * HOUR_US
 
 HIDDEN = {"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"}
 """The categories of characters that cannot be seen, or that change the order of others."""

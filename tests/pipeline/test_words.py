@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scale0_pipeline import words
+from scale0_pipeline.units import DAY_US
 
 
 def test_hidden_and_moving_characters_are_spelt_out() -> None:
@@ -33,7 +34,7 @@ def test_a_long_name_keeps_both_ends() -> None:
         (41_000_000, "41 s"),
         (840_000_000, "14 min"),
         (9_000_000_000, "2.5 h"),
-        (3 * words.DAY_US, "3 d"),
+        (3 * DAY_US, "3 d"),
     ],
 )
 def test_a_duration_has_the_unit_that_fits_it(us: float | None, text: str) -> None:

@@ -21,8 +21,9 @@ from scale0_pipeline.generate import notes as noted
 from scale0_pipeline.generate import rows, tasks, world
 from scale0_pipeline.generate.notes import Note
 from scale0_pipeline.generate.rows import Run
-from scale0_pipeline.generate.world import BROKERS, DAY_US, EU_1, US_1, Day, Ints, Span, World
+from scale0_pipeline.generate.world import BROKERS, EU_1, US_1, Day, Ints, Span, World
 from scale0_pipeline.progress import Progress, silent
+from scale0_pipeline.units import DAY_US, MINUTE_US
 
 ROWS_PER_SEGMENT: Final = 150_000
 PARTS: Final = (4, 8, 12, 24, 48, 96, 144)  # into which a day may be cut
@@ -94,7 +95,7 @@ def _write_day(
     wanted = events / (2 * ROWS_PER_SEGMENT)
     parts = next((size for size in PARTS if size >= wanted), PARTS[-1])
     step_us = DAY_US // parts
-    shares = [world.load(day, day.start_us + part * step_us, step_us // world.MINUTE_US).sum() for part in range(parts)]
+    shares = [world.load(day, day.start_us + part * step_us, step_us // MINUTE_US).sum() for part in range(parts)]
     ends = np.round(np.cumsum(shares) / np.sum(shares) * events).astype(np.int64).tolist()
     done = 0
     for part, end in enumerate(ends):

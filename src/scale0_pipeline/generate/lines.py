@@ -12,7 +12,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from scale0_pipeline.generate.world import SECOND_US, SERVICES
+from scale0_pipeline.generate.world import SERVICES
+from scale0_pipeline.units import SECOND_US
 
 BAD_EVERY: Final = 10
 BAD: Final = (

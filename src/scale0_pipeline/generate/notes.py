@@ -11,22 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from scale0_pipeline.generate.world import (
-    BROKERS,
-    EU_1,
-    EU_2,
-    GROUPS,
-    HOUR_US,
-    MAIL,
-    MINUTE_US,
-    SEARCH,
-    SECOND_US,
-    SERVICES,
-    US_1,
-    Day,
-    Span,
-    World,
-)
+from scale0_pipeline.generate.world import BROKERS, EU_1, EU_2, GROUPS, MAIL, SEARCH, SERVICES, US_1, Day, Span, World
+from scale0_pipeline.units import HOUR_US, MINUTE_US, SECOND_US
 
 GAUGE_US: Final = MINUTE_US
 WORKER_US: Final = 5 * MINUTE_US

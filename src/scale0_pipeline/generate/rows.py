@@ -16,18 +16,8 @@ from scale0 import events
 from scale0.telemetry.segments import ARROW_SCHEMA, complete
 from scale0_pipeline.generate.notes import OFFSET_ERROR_US, Note, version
 from scale0_pipeline.generate.tasks import ERROR, FAILED, NOBODY, REFUSED, REPLIED, Tasks
-from scale0_pipeline.generate.world import (
-    BROKERS,
-    CLIENTS,
-    GROUPS,
-    MINUTE_US,
-    SERVICES,
-    Day,
-    Flags,
-    Ints,
-    World,
-    nonces,
-)
+from scale0_pipeline.generate.world import BROKERS, CLIENTS, GROUPS, SERVICES, Day, Flags, Ints, World, nonces
+from scale0_pipeline.units import MINUTE_US
 
 CLIENT_ERROR_US = 256
 

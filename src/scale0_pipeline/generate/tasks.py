@@ -16,12 +16,10 @@ from scale0_pipeline.generate.world import (
     EU_1,
     EU_2,
     MAIL,
-    MINUTE_US,
     REPORT,
     RESIZE,
     SCORE,
     SEARCH,
-    SECOND_US,
     SERVICES,
     US_1,
     Day,
@@ -31,6 +29,7 @@ from scale0_pipeline.generate.world import (
     World,
     load,
 )
+from scale0_pipeline.units import MINUTE_US, SECOND_US
 
 REPLIED, FAILED, ERROR, REFUSED = range(4)  # places in events.OUTCOMES
 NOBODY: Final = -1

@@ -17,10 +17,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-SECOND_US: Final = 1_000_000
-MINUTE_US: Final = 60 * SECOND_US
-HOUR_US: Final = 60 * MINUTE_US
-DAY_US: Final = 24 * HOUR_US
+from scale0_pipeline.units import DAY_US, HOUR_US, MINUTE_US, SECOND_US
+
 DAY_MINUTES: Final = 1440
 
 Ints = npt.NDArray[np.int64]

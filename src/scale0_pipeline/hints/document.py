@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 from scale0_pipeline import words
 from scale0_pipeline.errors import PipelineError
 from scale0_pipeline.gold import Gold
+from scale0_pipeline.units import HOUR_US, WEEK_US
 
-HOUR_US: Final = 3_600_000_000
-WEEK_US: Final = 7 * 24 * HOUR_US
 HINTS_MAX: Final = 64  # as many as a broker hears
 MODES: Final = ("off", "shadow", "advise", "enforce")
 CARRIED: Final = (

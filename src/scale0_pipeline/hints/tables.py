@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window as Over
 
 from scale0_pipeline.hints import damping
-from scale0_pipeline.transforms.window import DAY_US, HOUR_US, Window, day_of, of_the_window
+from scale0_pipeline.transforms.window import Window, day_of, of_the_window
+from scale0_pipeline.units import DAY_US, HOUR_US
 
 HINT_INPUTS: Final = ("gold/flaps", "gold/worker_1h", "gold/completeness_1h")
 HINT_LOOKBACK_DAYS: Final = 2  # a day of evidence, and for its first hour what went before

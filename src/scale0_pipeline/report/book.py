@@ -20,7 +20,7 @@ from scale0_pipeline.progress import Progress, silent
 from scale0_pipeline.report import histogram
 from scale0_pipeline.report.flow import Flow, empty_flow, integers, read_flow
 from scale0_pipeline.report.period import FINE_US, Period, make_period
-from scale0_pipeline.words import HOUR_US, MINUTE_US
+from scale0_pipeline.units import HOUR_US, MINUTE_US
 
 Row = dict[str, Any]
 

@@ -16,6 +16,7 @@ from scale0_pipeline import words
 from scale0_pipeline.report import histogram
 from scale0_pipeline.report.book import Book
 from scale0_pipeline.report.flow import CALLER, Flow
+from scale0_pipeline.units import SECOND_US
 
 NOTABLE: Final = 0.1
 """A change of under a tenth is not judged."""
@@ -35,7 +36,7 @@ def six(book: Book) -> list[Figure]:
     """The figures, in reading order."""
     now, then = book.flow, book.before
     has_before = then.tasks > 0
-    tasks_per_s = now.tasks / (book.period.length_us / words.SECOND_US)
+    tasks_per_s = now.tasks / (book.period.length_us / SECOND_US)
     return [
         Figure(
             f"tasks ({words.figure(tasks_per_s)}/s)",

@@ -10,6 +10,7 @@ from scale0_pipeline.report.book import Book, Row
 from scale0_pipeline.report.charts.bars import DAYS
 from scale0_pipeline.report.charts.marks import WHOLE
 from scale0_pipeline.report.finding import Finding
+from scale0_pipeline.units import HOUR_US
 
 OUTAGE_US: Final = 5_000_000
 ERRORS_MIN: Final = 20
@@ -90,7 +91,7 @@ def flapping(book: Book) -> list[Finding]:
             subject="flaps",
             what=f"{names} {'comes and goes' if len(order) == 1 else 'come and go'}",
             since=book.period.between(
-                min(row["hour_us"] for row in hours), max(row["hour_us"] for row in hours) + words.HOUR_US
+                min(row["hour_us"] for row in hours), max(row["hour_us"] for row in hours) + HOUR_US
             ),
             evidence=f"{words.plural(sessions[worst], 'session')} of {words.name(worst)} while it flapped",
             command="scale0 pipeline hints",

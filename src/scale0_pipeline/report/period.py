@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scale0_pipeline import words
-from scale0_pipeline.words import DAY_US, HOUR_US, MINUTE_US, SECOND_US
+from scale0_pipeline.units import DAY_US, HOUR_US, MINUTE_US, SECOND_US
 
 BINS_MAX: Final = 300
 

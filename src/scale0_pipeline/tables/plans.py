@@ -17,10 +17,10 @@ import msgspec
 
 from scale0.telemetry.catalogue import Entry, Position
 from scale0_pipeline.tables.covered import Covered, Interval
+from scale0_pipeline.units import DAY_US
 
 SEGMENTS_MAX: Final = 2_000  # a batch's segments
 BATCH_BYTES_MAX: Final = 4 * 1024**3  # of its segments' files
-DAY_US: Final = 86_400_000_000
 
 
 class Piece(msgspec.Struct, frozen=True):

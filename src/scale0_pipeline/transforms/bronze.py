@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from scale0_pipeline.schema import EVENTS
-from scale0_pipeline.transforms.window import MINUTE_US, day_of
+from scale0_pipeline.transforms.window import day_of
+from scale0_pipeline.units import MINUTE_US
 
 AHEAD_US: Final = 5 * MINUTE_US
 """A row may be this far ahead of its landing: clocks differ."""

@@ -21,7 +21,8 @@ from scale0_pipeline.schema import TABLES
 from scale0_pipeline.transforms import durations
 from scale0_pipeline.transforms.bronze import filed
 from scale0_pipeline.transforms.buckets import bucket
-from scale0_pipeline.transforms.window import HOUR_US, MINUTE_US, SECOND_US, floor_to, whole
+from scale0_pipeline.transforms.window import floor_to, whole
+from scale0_pipeline.units import HOUR_US, MINUTE_US, SECOND_US
 
 MINUTE_KEYS: Final = ("day", "minute_us", "service", "broker", "code", "outcome", "bucket")
 HOUR_KEYS: Final = (

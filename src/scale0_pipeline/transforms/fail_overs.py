@@ -19,7 +19,8 @@ from pyspark.sql.types import Row
 from pyspark.sql.window import Window as Over
 
 from scale0_pipeline.schema import TABLES
-from scale0_pipeline.transforms.window import MINUTE_US, Window, for_each_day, of_the_window
+from scale0_pipeline.transforms.window import Window, for_each_day, of_the_window
+from scale0_pipeline.units import MINUTE_US
 
 LOOKBACK_DAYS: Final = 1
 AROUND_US: Final = 15 * MINUTE_US

@@ -11,16 +11,12 @@ Times are µs in UTC. They are cut with whole numbers, never by way of a timesta
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from typing import Final
 
 import msgspec
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-SECOND_US: Final = 1_000_000
-MINUTE_US: Final = 60 * SECOND_US
-HOUR_US: Final = 60 * MINUTE_US
-DAY_US: Final = 24 * HOUR_US
+from scale0_pipeline.units import DAY_US, SECOND_US
 
 
 class Window(msgspec.Struct, frozen=True):

@@ -16,14 +16,12 @@ import pyarrow.compute as pc
 from scale0_pipeline.errors import NothingRecorded, PipelineError
 from scale0_pipeline.gold import Gold
 from scale0_pipeline.progress import Progress, silent
+from scale0_pipeline.units import DAY_US, HOUR_US, WEEK_US
 from scale0_pipeline.whatif import fan_out, policies
 from scale0_pipeline.whatif.cells import DEFAULT_TIMEOUT_S, Check, Curve
 from scale0_pipeline.whatif.fan_out import Job
 from scale0_pipeline.whatif.recorded import Measured, Recorded, read
 
-HOUR_US: Final = 3_600_000_000
-DAY_US: Final = 24 * HOUR_US
-WEEK_US: Final = 7 * DAY_US
 WORKERS_MAX: Final = 10_000
 CELLS_MAX: Final = 1_000
 CHECK_TASKS_MAX: Final = 200_000  # as many are enough for a 99th percentile

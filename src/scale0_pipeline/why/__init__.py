@@ -7,11 +7,11 @@ gives it to machines. Nothing here needs Spark, nor tables: what was recorded se
 from __future__ import annotations
 
 from scale0_pipeline.gold import Gold
+from scale0_pipeline.units import HOUR_US
 from scale0_pipeline.why.cause import Share
 from scale0_pipeline.why.find import AmbiguousTask, Found, find
 from scale0_pipeline.why.life import Life, Step, tell
 from scale0_pipeline.why.render import render, to_dict
-from scale0_pipeline.words import HOUR_US
 
 
 def explain(place_url: str, task_id: str) -> Life:

@@ -26,10 +26,11 @@ from scale0.telemetry.segments import ARROW_SCHEMA
 from scale0_pipeline import words
 from scale0_pipeline.errors import NothingRecorded, PipelineError, UnknownTask
 from scale0_pipeline.gold import Gold, fitted
+from scale0_pipeline.units import MINUTE_US
 
 CONSUMER: Final = "pipeline"
 CANDIDATES_MAX: Final = 10
-AROUND_US: Final = 10 * words.MINUTE_US
+AROUND_US: Final = 10 * MINUTE_US
 """Rows of one task are this close to each other at most, their own durations aside."""
 NOTES_MAX: Final = 200
 """Notes about a task's workers and brokers that are looked at."""

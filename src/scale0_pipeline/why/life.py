@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from scale0_pipeline import task_times, words
+from scale0_pipeline.units import MINUTE_US
 from scale0_pipeline.why.cause import Share, cause, had_room, shares, whom
 from scale0_pipeline.why.find import Found, Row
 
@@ -244,7 +245,7 @@ def _missing(main: Row, origins: list[Row], relays: list[Row], notes: list[Row])
         found += [f"no row of {words.name(via)}, which ran it" for via in sorted(asked - there)]
     begun = _received(main)
     for note in notes:
-        if note["kind"] == "dropped" and begun - words.MINUTE_US <= note["ts_us"] <= main["ts_us"] + words.MINUTE_US:
+        if note["kind"] == "dropped" and begun - MINUTE_US <= note["ts_us"] <= main["ts_us"] + MINUTE_US:
             found.append(
                 f"the recorder of {words.name(note['broker'])} lost {words.plural(note['value'] or 0, 'row')} then"
             )

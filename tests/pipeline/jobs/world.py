@@ -24,7 +24,8 @@ from scale0_pipeline.tables.lease import Lease
 from scale0_pipeline.tables.log import PIPELINE
 from scale0_pipeline.transforms import bronze
 from scale0_pipeline.transforms.registry import Appended, Derived
-from scale0_pipeline.transforms.window import MINUTE_US, Window, floor_to
+from scale0_pipeline.transforms.window import Window, floor_to
+from scale0_pipeline.units import MINUTE_US
 
 DAY_US: Final = 86_400_000_000
 MONDAY_US: Final = 1_767_571_200_000_000  # 5 January 2026

@@ -8,7 +8,7 @@ from scale0_pipeline.report import histogram
 from scale0_pipeline.report.book import Book, empty_book
 from scale0_pipeline.report.flow import Flow, empty_flow
 from scale0_pipeline.report.period import Period, make_period
-from scale0_pipeline.words import DAY_US, HOUR_US
+from scale0_pipeline.units import DAY_US, HOUR_US
 from tests.pipeline.report.sample import START_US
 
 DAY = make_period(START_US, START_US + DAY_US)

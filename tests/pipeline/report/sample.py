@@ -16,7 +16,7 @@ from deltalake import write_deltalake
 
 from scale0_pipeline.gold import schema_of
 from scale0_pipeline.report.histogram import bucket_of
-from scale0_pipeline.words import DAY_US, HOUR_US, MINUTE_US, SECOND_US
+from scale0_pipeline.units import DAY_US, HOUR_US, MINUTE_US, SECOND_US
 
 DAY = date(2026, 3, 2)  # a Monday
 START_US = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp()) * SECOND_US

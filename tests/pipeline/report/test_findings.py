@@ -8,7 +8,7 @@ from scale0_pipeline.gold import Completeness
 from scale0_pipeline.report import findings_network as network
 from scale0_pipeline.report import findings_tasks as tasks
 from scale0_pipeline.report.findings import find, judge
-from scale0_pipeline.words import HOUR_US, MINUTE_US
+from scale0_pipeline.units import HOUR_US, MINUTE_US
 from tests.pipeline.report.books import add_tasks, book_of
 from tests.pipeline.report.sample import START_US
 

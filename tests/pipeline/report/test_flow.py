@@ -12,7 +12,7 @@ from scale0_pipeline.gold import Gold
 from scale0_pipeline.report import histogram
 from scale0_pipeline.report.flow import OTHER, SERVICES_MAX, family_of, read_flow
 from scale0_pipeline.report.period import Period, make_period
-from scale0_pipeline.words import DAY_US, MINUTE_US, SECOND_US
+from scale0_pipeline.units import DAY_US, MINUTE_US, SECOND_US
 from tests.pipeline.report.sample import START_US, hours, write
 
 HOUR = make_period(START_US, START_US + 60 * MINUTE_US)

@@ -20,7 +20,7 @@ from scale0_pipeline.report import page as report_page
 from scale0_pipeline.report.book import Book
 from scale0_pipeline.report.page import BYTES_MAX, ORDER, render
 from scale0_pipeline.report.period import make_period
-from scale0_pipeline.words import DAY_US, HOUR_US, MINUTE_US, SECOND_US
+from scale0_pipeline.units import DAY_US, HOUR_US, MINUTE_US, SECOND_US
 from tests.pipeline.report import sample
 from tests.pipeline.report.books import add_tasks, book_of
 from tests.pipeline.report.sample import START_US

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scale0_pipeline.report.period import BINS_MAX, Period, make_period, stretches, ticks
-from scale0_pipeline.words import DAY_US, HOUR_US, MINUTE_US, SECOND_US
+from scale0_pipeline.units import DAY_US, HOUR_US, MINUTE_US, SECOND_US
 from tests.pipeline.report.sample import START_US
 
 

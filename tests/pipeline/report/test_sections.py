@@ -8,7 +8,7 @@ from typing import Any
 from scale0_pipeline.report.charts.marks import Gap, gaps_of
 from scale0_pipeline.report.section import make_scene
 from scale0_pipeline.report.sections import advice, latency, promises, tasks, usage, workers
-from scale0_pipeline.words import DAY_US, HOUR_US
+from scale0_pipeline.units import DAY_US, HOUR_US
 from tests.pipeline.report.books import add_tasks, book_of
 from tests.pipeline.report.sample import DAY, START_US
 

@@ -14,7 +14,7 @@ from scale0_pipeline.report.charts.bars import Week, _runs
 from scale0_pipeline.report.charts.lines import decade_ends
 from scale0_pipeline.report.period import make_period
 from scale0_pipeline.report.svg import Plot, Scale
-from scale0_pipeline.words import MINUTE_US
+from scale0_pipeline.units import MINUTE_US
 from tests.pipeline.report.sample import START_US
 
 HOUR = make_period(START_US, START_US + 60 * MINUTE_US)

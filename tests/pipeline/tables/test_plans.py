@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from scale0.telemetry.catalogue import Entry, Position
 from scale0_pipeline.tables.covered import Covered
-from scale0_pipeline.tables.plans import DAY_US, WHOLE_EVERY, Plan, admit, make_plan, may_touch
+from scale0_pipeline.tables.plans import WHOLE_EVERY, Plan, admit, make_plan, may_touch
+from scale0_pipeline.units import DAY_US
 
 
 def entry(

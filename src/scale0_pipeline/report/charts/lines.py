@@ -13,7 +13,7 @@ from scale0_pipeline.report.flow import FAMILIES, Floats, Integers
 from scale0_pipeline.report.html import Html, el
 from scale0_pipeline.report.period import Period
 from scale0_pipeline.report.svg import Numbers, Plot
-from scale0_pipeline.words import SECOND_US
+from scale0_pipeline.units import MINUTE_US, SECOND_US
 
 LOW_US: Final = 10.0
 """Latency is drawn from here on at the lowest."""
@@ -65,7 +65,7 @@ def throughput(period: Period, accepted: Integers, replied: Integers, gaps: list
 
 def rate_unit(period: Period) -> tuple[int, str]:
     """By what bad ends are counted: the minute, or the second where the page is that fine."""
-    return (words.SECOND_US, "second") if period.is_fine else (words.MINUTE_US, "minute")
+    return (SECOND_US, "second") if period.is_fine else (MINUTE_US, "minute")
 
 
 def errors(period: Period, families: dict[str, Integers], gaps: list[Gap], marks: list[Mark]) -> Html:

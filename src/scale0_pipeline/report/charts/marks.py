@@ -14,7 +14,7 @@ from scale0_pipeline import words
 from scale0_pipeline.report import svg
 from scale0_pipeline.report.html import Html, el, join
 from scale0_pipeline.report.svg import Plot
-from scale0_pipeline.words import HOUR_US
+from scale0_pipeline.units import HOUR_US
 
 WHOLE: Final = 0.999
 """A record with less than this share of what was counted is shown as incomplete."""

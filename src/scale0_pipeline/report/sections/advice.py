@@ -12,7 +12,7 @@ from scale0_pipeline.report.charts.strips import Piece, Strip, strips
 from scale0_pipeline.report.findings_network import hour_of_week
 from scale0_pipeline.report.html import Child, Html, el, join
 from scale0_pipeline.report.section import Scene, Section, data_table, empty, figure, name, short_table, state
-from scale0_pipeline.words import HOUR_US
+from scale0_pipeline.units import HOUR_US
 
 VERSIONS_MAX: Final = 12
 WEEKS_MAX: Final = 6

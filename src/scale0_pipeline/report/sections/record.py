@@ -10,7 +10,7 @@ from scale0_pipeline.report.charts.marks import WHOLE, legend
 from scale0_pipeline.report.charts.strips import Piece, Strip, strips
 from scale0_pipeline.report.html import Child, Html, el, join
 from scale0_pipeline.report.section import Scene, Section, data_table, empty, figure, name, state
-from scale0_pipeline.words import HOUR_US
+from scale0_pipeline.units import HOUR_US
 
 BROKERS_MAX: Final = 24
 

@@ -14,6 +14,7 @@ from scale0_pipeline.report.charts.marks import legend
 from scale0_pipeline.report.flow import CALLER, FAILED, FAMILIES, LATE, LOST, OVER_LIMIT
 from scale0_pipeline.report.html import Child
 from scale0_pipeline.report.section import Scene, Section, data_table, empty, figure, name, time_table
+from scale0_pipeline.units import SECOND_US
 
 MEANING: Final = {
     LATE: "late (408, 504)",
@@ -41,9 +42,9 @@ def throughput(scene: Scene) -> Section:
     accepted, failed = flow.accepted.sum(axis=0), flow.failed.sum(axis=0)
     refused = flow.count.sum(axis=0) - accepted
     replied = accepted - (failed - refused)
-    seconds = period.bin_us / words.SECOND_US
+    seconds = period.bin_us / SECOND_US
     peak = int(np.argmax(accepted))
-    mean = flow.tasks / (period.length_us / words.SECOND_US)
+    mean = flow.tasks / (period.length_us / SECOND_US)
     title = (
         f"{words.figure(mean)} tasks a second on average, {words.figure(accepted[peak] / seconds)} at the peak, "
         f"at {period.show(int(period.starts_us()[peak]))}"

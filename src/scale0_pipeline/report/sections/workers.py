@@ -14,6 +14,7 @@ from scale0_pipeline.report.charts.strips import Piece, Strip, strips
 from scale0_pipeline.report.html import Child, Html, join
 from scale0_pipeline.report.period import Period
 from scale0_pipeline.report.section import Scene, Section, data_table, empty, figure, name, state
+from scale0_pipeline.units import DAY_US
 
 WORKERS_MAX: Final = 24
 CLOCKS_MAX: Final = 16
@@ -55,7 +56,7 @@ def _seen_until(row: Row) -> int:
     if row["closed_us"] is not None:
         return int(row["closed_us"])
     days: int = (row["day"] - date(1970, 1, 1)).days
-    return (days + 1) * words.DAY_US
+    return (days + 1) * DAY_US
 
 
 def workers(scene: Scene) -> Section:

@@ -23,7 +23,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window as Over
 
 from scale0_pipeline.schema import TABLES
-from scale0_pipeline.transforms.window import DAY_US, Window, day_of, floor_to, for_each_day, of_the_window
+from scale0_pipeline.transforms.window import Window, day_of, floor_to, for_each_day, of_the_window
+from scale0_pipeline.units import DAY_US
 
 LOOKBACK_DAYS: Final = 1
 RUN: Final = ("for_day", "broker", "boot")

@@ -20,7 +20,8 @@ from scale0_pipeline.schema import TABLES
 from scale0_pipeline.transforms.facts import OFFSET_MAX_US
 from scale0_pipeline.transforms.gold.participants import SAMPLES_MIN, offset_sums, slope_ppm
 from scale0_pipeline.transforms.names import capped
-from scale0_pipeline.transforms.window import HOUR_US, SECOND_US, Window, day_of, floor_to, of_the_window
+from scale0_pipeline.transforms.window import Window, day_of, floor_to, of_the_window
+from scale0_pipeline.units import HOUR_US, SECOND_US
 
 FLAP_INPUTS: Final = ("silver/notes",)
 FLAP_LOOKBACK_DAYS: Final = 1

@@ -17,7 +17,8 @@ from pyspark.sql.window import Window as Over
 from scale0_pipeline.schema import TABLES
 from scale0_pipeline.transforms import facts, fail_overs
 from scale0_pipeline.transforms.names import capped
-from scale0_pipeline.transforms.window import DAY_US, HOUR_US, Window, day_start_us, of_the_window
+from scale0_pipeline.transforms.window import Window, day_start_us, of_the_window
+from scale0_pipeline.units import DAY_US, HOUR_US
 
 INPUTS: Final = ("facts/hour", "silver/doubled")
 WORKER_INPUTS: Final = (*INPUTS, "silver/worker_sessions")

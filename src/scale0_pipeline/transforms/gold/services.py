@@ -18,7 +18,8 @@ from scale0_pipeline.schema import TABLES
 from scale0_pipeline.transforms import facts, fail_overs
 from scale0_pipeline.transforms.buckets import bucket_at, middle_us, percentiles, ranked
 from scale0_pipeline.transforms.names import capped
-from scale0_pipeline.transforms.window import HOUR_US, Window, floor_to, of_the_window
+from scale0_pipeline.transforms.window import Window, floor_to, of_the_window
+from scale0_pipeline.units import HOUR_US
 
 INPUTS: Final = ("facts/minute", "silver/doubled", "gold/completeness_1h")
 INPUTS_WITH_PARTS: Final = (*INPUTS, "facts/split")

@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window as Over
 
 from scale0_pipeline.schema import TABLES
-from scale0_pipeline.transforms.window import HOUR_US, MINUTE_US, Window, of_the_window
+from scale0_pipeline.transforms.window import Window, of_the_window
+from scale0_pipeline.units import HOUR_US, MINUTE_US
 
 INPUTS: Final = ("gold/service_1m",)
 LOOKBACK_DAYS: Final = 3
