@@ -70,6 +70,7 @@ SCRIPTS = [block for block in BLOCKS if block.language == "python" and not block
 CONSOLE = [block for block in BLOCKS if block.language == "console" and "$ scale0" in block.text]
 PLAYS = [block for block in CONSOLE if "$ scale0 broker" in block.text]
 COMMANDS = [block for block in CONSOLE if block not in PLAYS]
+RECORDED = [block for block in BLOCKS if block.language == "sh" and "scale0 pipeline run" in block.text]
 
 
 def write_files(folder: Path, endpoint: str) -> None:
@@ -315,3 +316,25 @@ def test_every_command_that_the_readme_names_exists() -> None:
     known |= {group.name for group in app.registered_groups if group.name}
     named = set(re.findall(r"`scale0 ([a-z][a-z-]*)", (ROOT / "README.md").read_text()))
     assert named <= known
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", RECORDED, ids=str)
+def test_shell_block_that_records_ends_in_a_report(block: Block, tmp_path: Path) -> None:
+    """The commands as they are typed; what needs the first segment is typed again until it has come."""
+    variables = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    stage = Stage("", tmp_path)
+    typed = re.findall(r"^scale0 (.*)", block.text, re.MULTILINE)
+    first, *others = [shlex.split(line, comments=True) for line in typed]
+    broker = stage.start([*first, "--bind", "tcp://127.0.0.1:0"], **variables)
+    try:
+        for words in others:
+            until_s = time.monotonic() + LIMIT_S
+            while "no segments" in (said := stage.run(words, **variables)):
+                assert time.monotonic() < until_s, said
+                _pause.wait(LOOK_S)
+            assert "error" not in said
+        assert list(tmp_path.glob("*.html"))
+    finally:
+        broker.kill()
+        broker.communicate(timeout=LIMIT_S)

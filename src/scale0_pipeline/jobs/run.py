@@ -158,7 +158,8 @@ def once(
     """Bring all tables to where the catalogue is now."""
     place = Place(place_url)
     if not catalogue.brokers(place):
-        raise NothingRecorded(f"there are no segments at {place.uri()}", "start a broker with --telemetry DIR")
+        cure = "start a broker with --telemetry; one that runs brings its first segment here within half a minute"
+        raise NothingRecorded(f"there are no segments at {place.uri()}", cure)
     with _writer(place, master, progress, appended, derived) as writer:
         run = Run(writer)
         run.stream(interval_s=None)
