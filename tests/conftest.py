@@ -2,18 +2,44 @@
 
 And no test fails for being slow: Hypothesis sets no example a deadline, and takes its time to make them, for on a busy
 machine both measure only who else wants the processor. A hang ends at the timeout of `pyproject.toml`.
+
+Tests that need Spark share one process, with one JVM, and those that need a browser another, with one browser.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+SHARED = ("spark", "browser")  # marks whose tests run in one process each
+
+
+class ByNeed(LoadScopeScheduling):  # type: ignore[misc]
+    """Deals tests out one by one; the files of a shared mark go to one process together, and first."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _shared_mark(nodeid.partition("::")[0]) or nodeid
+
+
+@functools.cache
+def _shared_mark(path: str) -> str:
+    text = (Path(__file__).parent.parent / path).read_text(encoding="utf-8")
+    return next((mark for mark in SHARED if f"pytest.mark.{mark}" in text), "")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByNeed:
+    return ByNeed(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)

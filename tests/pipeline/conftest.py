@@ -1,4 +1,4 @@
-"""The one Spark session of the suite. Who uses it stands in the xdist group "spark", so that there is one JVM."""
+"""The one Spark session of the suite, for the tests with the mark `spark`, which share a process."""
 
 from __future__ import annotations
 
@@ -9,13 +9,6 @@ import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test that carries the mark `spark` goes to the same process."""
-    for item in items:
-        if item.get_closest_marker("spark") and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
