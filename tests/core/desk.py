@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from scale0.core.broker import Broker
-from scale0.core.effects import Effect, Route, Send
+from scale0.core.effects import Answered, Asked, Effect, Route, Send
 from scale0.core.settings import BrokerSettings
 from scale0.errors import ProtocolError
 from scale0.protocol.codec import AnyMessage
@@ -25,13 +25,17 @@ from scale0.protocol.messages import (
     TaskId,
     TaskReply,
 )
+from scale0.simulator.gatekeeper import Gatekeeper
 
 NONCE = b"12345678"
 Sent = list[tuple[str, AnyMessage]]
 
 
 class Desk:
-    """One broker; `sent` holds what the last verb sent, `others` its other effects."""
+    """One broker; `sent` holds what the last verb sent, `others` its other effects.
+
+    `users` are those whom its gate lets in, with their passwords.
+    """
 
     def __init__(
         self,
@@ -40,6 +44,7 @@ class Desk:
         state: str = "active",
         seeds: list[str] | None = None,
         boot: str = "",
+        users: dict[str, str] | None = None,
         **settings: Any,
     ) -> None:
         self.now = 1000.0
@@ -47,6 +52,7 @@ class Desk:
         self.broker = Broker(
             BrokerSettings(**settings), now=self.now, wall_s=self.wall_s, state=state, seeds=seeds, boot=boot
         )
+        self.gatekeeper = Gatekeeper(self.broker, users or {})
         self.sends: list[Send] = []
         self.others: list[Effect] = []
         if is_settled:
@@ -77,6 +83,10 @@ class Desk:
         self._look(effects)
         return result
 
+    def answer(self, key: int, result: Any) -> Sent:
+        """The shell's answer to something that it was asked."""
+        return self._look(self.broker.answer(key, result, self.now))
+
     def client(self, name: str, **connect: Any) -> Client:
         return Client(self, name, **connect)
 
@@ -93,8 +103,13 @@ class Desk:
 
     def _look(self, effects: list[Effect]) -> Sent:
         self.broker.check()
+        for effect in effects:
+            if isinstance(effect, Asked):
+                effects = [*effects, *self.gatekeeper.decide(effect, self.now)]
+            elif isinstance(effect, Answered):
+                effects = [*effects, *(self.gatekeeper.answered(effect, self.now) or ())]
         self.sends = [effect for effect in effects if isinstance(effect, Send)]
-        self.others = [effect for effect in effects if not isinstance(effect, Send)]
+        self.others = [effect for effect in effects if not isinstance(effect, Send | Asked)]
         return self.sent
 
 

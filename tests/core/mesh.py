@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from scale0.core.askers import Later
 from scale0.core.broker import Broker
-from scale0.core.config_service import Later
 from scale0.core.effects import (
     DIALED,
     Alarm,
     Answered,
+    Asked,
     Dial,
     Effect,
     HangUp,
@@ -49,6 +50,7 @@ from scale0.protocol.messages import (
     TaskReply,
 )
 from scale0.protocol.network import BrokerEntry, ConfigRecord, Document
+from scale0.simulator.gatekeeper import Gatekeeper
 
 INTERVAL_S = 2.5
 STEP_S = 0.05
@@ -90,6 +92,7 @@ class Node:
         seeds: list[str] | None = None,
         document: Document | None = None,
         is_fresh: bool = False,
+        users: dict[str, str] | None = None,
         **settings: Any,
     ) -> None:
         self.lives += 1
@@ -114,6 +117,7 @@ class Node:
             seeds=seeds,
             document=document,
         )
+        self.gatekeeper = Gatekeeper(self.broker, users or {})
 
     @property
     def state(self) -> State:
@@ -186,8 +190,11 @@ class Node:
                 self.mesh.publish(self, effect)
             case Alarm():
                 self.alarms.append(effect)
+            case Asked():
+                self.do(self.gatekeeper.decide(effect, self.mesh.now))
             case Answered():
                 self.answers[effect.key] = effect.message
+                self.do(self.gatekeeper.answered(effect, self.mesh.now) or [])
             case Stopped():
                 self.is_stopped = True
             case _:

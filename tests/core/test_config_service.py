@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import msgspec
 import pytest
 
 from scale0.core import config_service
+from scale0.core.askers import ASKERS_MAX
 from scale0.core.config import content_hash
-from scale0.core.config_service import ASKED_S, ASKERS_MAX, ConfigState
+from scale0.core.config_service import ASKED_S, ConfigState
 from scale0.core.effects import KeepConfig, Listen, Publish
-from scale0.core.settings import Limits, ManagementSettings
+from scale0.core.settings import Limits
 from scale0.errors import ProtocolError
 from scale0.protocol import documents
 from scale0.protocol.dialects import CLIENT, PEER
@@ -161,9 +161,8 @@ def test_two_changes_from_the_same_version_at_different_brokers_are_not_both_mad
 
 def test_manager_gets_the_sequencers_answer_on_its_own_connection() -> None:
     mesh = Mesh()
-    passwords = ManagementSettings(passwords={"root": hashlib.sha256(b"secret").hexdigest()})
     document = document_of({"b1": {}, "b2": {}})
-    nodes = [mesh.add(name, document=document, management=passwords) for name in ("b1", "b2")]
+    nodes = [mesh.add(name, document=document, users={"root": "secret"}) for name in ("b1", "b2")]
     mesh.run(3.0)
     text = documents.canonical(msgspec.structs.replace(document, liveness=4)).decode()
     request = ManagementReq(
@@ -187,7 +186,7 @@ def test_sequencer_that_does_not_answer_is_not_waited_for_in_vain() -> None:
     answer = b2.answers[later.key]
     assert isinstance(answer, Error)
     assert answer.code == 504
-    assert "may have been made" in answer.text
+    assert "may have been done" in answer.text
 
 
 def test_changes_that_wait_for_the_sequencer_are_limited() -> None:

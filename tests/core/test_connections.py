@@ -139,6 +139,17 @@ def test_task_that_was_sent_before_what_the_workers_list_covers_is_lost(desk: De
     assert codes(worker.connect(route="w2", in_flight=[], covers_ms=500)) == [("ada", 502)]
 
 
+def test_connect_that_was_overtaken_by_a_later_one_is_not_heard(desk: Desk) -> None:
+    worker = desk.worker("w", "greet")
+    worker.connect(route="w2", serial=2)
+    worker.ready()
+    task = only_task(desk.client("ada").submit("greet"), "w2")
+    late = Connect(identity="w", nonce=worker.nonce, services=["greet"], covers_ms=2000, serial=1)
+    assert not desk.say("w", WORKER, late)
+    assert desk.counters["connects_overtaken"] == 1
+    assert bodies(worker.reply(task)) == [("ada", b"done")]
+
+
 def test_unknown_ids_that_a_worker_holds_take_slots(desk: Desk) -> None:
     worker = desk.worker("w", "greet")
     worker.connect(route="w-new", in_flight=[b"n" * 8 + b"x" + b"s" * 8])

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import pytest
 
 from scale0.core.hints import HINTS_MAX, TEXT_MAX
 from scale0.core.journal import Journal
-from scale0.core.settings import ManagementSettings
 from scale0.errors import ProtocolError
 from scale0.events import Note
-from scale0.protocol.dialects import CLIENT
-from scale0.protocol.messages import Disconnect, Error, ManagementRep, ManagementReq
-from tests.core.desk import Client, Desk, Worker, only, only_task
+from scale0.protocol.messages import Disconnect
+from tests.core.desk import Client, Desk, Worker, only_task
 
 
 @pytest.fixture
@@ -182,18 +179,3 @@ def test_what_is_heard_applied_expired_and_refused_is_recorded() -> None:
     ]
     assert notes[0].detail["mode"] == "enforce"
     assert notes[0].detail["hint_id"] == "h-w0"
-
-
-def test_the_key_of_hints_opens_nothing_else() -> None:
-    desk = Desk(management=ManagementSettings(passwords={"hints": hashlib.sha256(b"secret").hexdigest()}))
-
-    def ask(command: str, **arguments: Any) -> Any:
-        message = ManagementReq(seq=1, command=command, arguments=arguments, auth_id="hints", auth_password="secret")
-        return only(desk.say("m", CLIENT, message), "m")
-
-    refused = ask("drain")
-    assert isinstance(refused, Error)
-    assert refused.code == 403
-    assert desk.broker.state.mode == "active"
-    assert isinstance(ask("hints", version=1, mode="shadow", hints=[]), ManagementRep)
-    assert isinstance(ask("list", what="hints"), ManagementRep)

@@ -122,13 +122,19 @@ def up(*endpoints: str, **changes: Any) -> Net:
 def test_start_opens_the_preferred_broker_and_connects() -> None:
     saved = SavedConfig(config_version=version(3), config=document())
     net = Net(HOME, SPARE, public_keys={HOME: "key"}, saved=saved)
-    assert net.start() == [Open(HOME, "key"), *net_connect(version(3))]
+    assert net.start() == [Open(HOME, "key"), *net_connect(version(3), serial=1)]
     assert net.link.next_deadline() == 1.0
 
 
-def net_connect(config_version: bytes = NO_VERSION) -> list[Any]:
+def net_connect(config_version: bytes = NO_VERSION, serial: int = 2) -> list[Any]:
+    """The CONNECT of this number."""
     connect = Connect(
-        identity="me", nonce=b"noncenon", services=["echo"], config_version=config_version, in_flight=[b"held"]
+        identity="me",
+        nonce=b"noncenon",
+        services=["echo"],
+        config_version=config_version,
+        in_flight=[b"held"],
+        serial=serial,
     )
     return [Transmit(connect)]
 
@@ -147,7 +153,7 @@ def test_connect_is_repeated_while_it_is_not_answered() -> None:
     net.start()
     steps = net.run(2.5)
     assert [now for now, _ in steps] == [1.0, 2.0]
-    assert all(effects == net_connect() for _, effects in steps)
+    assert [effects for _, effects in steps] == [net_connect(serial=2), net_connect(serial=3)]
 
 
 def test_a_single_broker_is_waited_for_until_the_connect_timeout() -> None:

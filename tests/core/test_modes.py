@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import pytest
 
 from scale0.core.effects import Persist, Stopped
-from scale0.core.settings import ManagementSettings
 from scale0.errors import ProtocolError
 from scale0.protocol.dialects import CLIENT, MDP1_CLIENT, MDP1_WORKER, WORKER
 from scale0.protocol.majordomo import MdpDisconnect, MdpReady, MdpRequest
@@ -29,13 +27,13 @@ from tests.core.desk import NONCE, Desk, Sent, bodies, codes, only_task, tasks_t
 from tests.core.mesh import Mesh, endpoint_of, network_of
 from tests.core.neighbour import Neighbour, said
 
-PASSWORDS = ManagementSettings(passwords={"root": hashlib.sha256(b"secret").hexdigest()})
+USERS = {"root": "secret"}
 SHORTLY_S = 0.3
 
 
 @pytest.fixture
 def desk() -> Desk:
-    return Desk(management=PASSWORDS)
+    return Desk(users=USERS)
 
 
 def ask(desk: Desk, command: str, password: str = "secret", **arguments: Any) -> Sent:
@@ -127,7 +125,7 @@ def test_authorised_enable_wakes_it_and_everybody_negotiates_again(desk: Desk) -
 
 
 def test_disabled_is_a_starting_state() -> None:
-    desk = Desk(state="disabled", management=PASSWORDS)
+    desk = Desk(state="disabled", users=USERS)
     assert desk.say("c", CLIENT, Connect(identity="c", nonce=NONCE)) == []
     assert desk.manage("enable") == {"state": "active"}
 

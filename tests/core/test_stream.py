@@ -22,6 +22,7 @@ def of_kind(kind: type[Change]) -> st.SearchStrategy[Any]:
     by_name: dict[str, st.SearchStrategy[Any]] = {
         "identity": said.name,
         "nonce": said.nonce,
+        "key": said.name,
         "id": said.task_id,
         "role": st.sampled_from(["client", "worker"]),
         "config_type": st.sampled_from(["JSON", "XML", "ZPL"]),

@@ -9,15 +9,14 @@ it keeps can be written, and it sleeps. In the end all time passes, and every ac
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
 from scale0.core.broker import Broker
-from scale0.core.effects import DIALED, Effect, KeepConfig, Publish, Route, Send
-from scale0.core.settings import BrokerSettings, Limits, ManagementSettings
+from scale0.core.effects import DIALED, Answered, Asked, Effect, KeepConfig, Publish, Route, Send
+from scale0.core.settings import BrokerSettings, Limits
 from scale0.core.state import State
 from scale0.errors import ProtocolError
 from scale0.protocol import codec
@@ -48,6 +47,7 @@ from scale0.protocol.messages import (
     Task,
     TaskId,
 )
+from scale0.simulator.gatekeeper import Gatekeeper
 from scale0.transport import config_file
 from tests.core.neighbour import joining, status
 from tests.core.record_reader import Reader
@@ -84,7 +84,6 @@ _SETTINGS: Final[dict[str, Any]] = {
     "limits": LIMITS,
     "advertise": ["tcp://10.0.0.1:5555"],
     "config_pub": "tcp://10.0.0.1:5556",
-    "management": ManagementSettings(passwords={"root": hashlib.sha256(PASSWORD.encode()).hexdigest()}),
 }
 
 
@@ -104,6 +103,7 @@ class BrokerWorld:
         self.broker = broker(
             BrokerSettings(**_SETTINGS), now=self.now, wall_s=self.wall_s, nonce=NONCE, seeds=seeds, boot="fuzz"
         )
+        self.gatekeeper = Gatekeeper(self.broker, {"root": PASSWORD})
         self.reader = Reader(self.broker)
         self.pass_time(8.0)
         WORLDS.get(name, _lone)(self)
@@ -180,6 +180,14 @@ class BrokerWorld:
     # --- what must hold -------------------------------------------------------------------------------------------
 
     def look(self, effects: list[Effect]) -> None:
+        self._check(effects)
+        for effect in effects:
+            if isinstance(effect, Asked):
+                self.look(self.gatekeeper.decide(effect, self.now))
+            elif isinstance(effect, Answered):
+                self.look(self.gatekeeper.answered(effect, self.now) or [])
+
+    def _check(self, effects: list[Effect]) -> None:
         if not self.is_watched:
             return
         assert len(effects) <= EFFECTS_MAX, f"one step had {len(effects)} effects"

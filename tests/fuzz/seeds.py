@@ -38,7 +38,7 @@ def files() -> dict[str, bytes]:
         found[f"{kind.lower()}/seed-part"] = documents.encode(PART, kind)
     saved = SavedConfig("JSON", RECORDS[1].version, documents.encode(PART, "JSON"), ["tcp://third:5555"])
     return found | {
-        "toml/seed-local": b'identity = "b1"\nbind = "tcp://*:5555"\n[management.passwords]\nroot = "00"\n',
+        "toml/seed-local": b'identity = "b1"\nbind = "tcp://*:5555"\n[management]\nusers = "users.json"\n',
         "state/seed-active": b'{"state":"active","epoch":7}\n',
         "state/seed-disabled": b'{"state":"disabled","epoch":3}\n',
         "records/seed-two": config_file.encode(RECORDS),

@@ -6,6 +6,7 @@ model takes part, and so that texts have the characters that formats stumble ove
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import msgspec
@@ -59,6 +60,13 @@ def service_entry(service: str) -> st.SearchStrategy[ServiceEntry]:
     )
 
 
+def made_key(of: str) -> str:
+    """A public key that no other name has, with every sort of character that keys have."""
+    digits = hashlib.sha256(of.encode(errors="surrogatepass")).hexdigest()[:32]
+    groups = [f"0{digits[start : start + 4]}" for start in range(0, 32, 4)]  # a group that begins low is a number
+    return "".join(groups).translate(str.maketrans("abcdef", "#$%&*^"))
+
+
 @st.composite
 def broker_entry(draw: st.DrawFn, identity: str, identities: list[str], groups: list[str]) -> BrokerEntry:
     others = [other for other in identities if other != identity]
@@ -67,6 +75,7 @@ def broker_entry(draw: st.DrawFn, identity: str, identities: list[str], groups: 
     host = draw(st.sampled_from(["127.0.0.1", "0.0.0.0", "eu-1"]))
     bind = draw(st.sampled_from(["", host, f"tcp://{host}:{frontend_port or '*'}", "ipc:///run/s"]))
     peers = draw(some(others))
+    key = draw(st.sampled_from(["", made_key(identity)]))
     return BrokerEntry(
         identity=identity,
         group=group,
@@ -80,7 +89,9 @@ def broker_entry(draw: st.DrawFn, identity: str, identities: list[str], groups: 
         config_pub_port=draw(port),
         config_pub=draw(st.just("") | address),
         config_sub_ports=draw(st.lists(address, max_size=2)),
-        public_key=draw(printable),
+        public_key=key,
+        next_public_key=draw(st.sampled_from(["", made_key(f"next {identity}")])) if key else "",
+        max_role=draw(st.sampled_from(["view", "operate", "admin"])),
         state=draw(st.sampled_from(["active", "disabled"])),
         peers=[PeerEntry(identity=peer, table=draw(st.sampled_from(["push", "pull", "off"]))) for peer in peers],
         fallback_groups=draw(some([other for other in groups if other != group])),
@@ -134,6 +145,7 @@ group_broker = st.builds(
     endpoints=st.lists(address, max_size=2),
     config_pub=st.just("") | address,
     public_key=printable,
+    next_public_key=printable,
     partner=st.just("") | name,
 )
 parts = st.builds(

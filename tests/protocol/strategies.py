@@ -77,6 +77,8 @@ BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "capacity": st.integers(0, limits.CAPACITY_MAX),
     "heartbeat_interval_ms": interval_ms,
     "covers_ms": interval_ms,
+    "serial": U63,
+    "brokers": st.sampled_from(("own", "all")) | st.lists(name, max_size=3),
     "epoch": U63,
     "epochs": st.dictionaries(name, U63, max_size=3),
     "stream": U63,
@@ -91,7 +93,7 @@ def rare(kind: type[Rare]) -> st.SearchStrategy[Rare]:
     required: dict[str, st.SearchStrategy[Any]] = {}
     optional: dict[str, st.SearchStrategy[Any]] = {}
     for field in msgspec.structs.fields(kind):
-        values = offers_or_names(kind) if field.name == "services" else BY_NAME.get(field.name, of_type(field.type))
+        values = offers_or_names(kind) if field.name == "services" else (BY_NAME.get(field.name) or of_type(field.type))
         (required if field.required else optional)[field.name] = values
     return st.fixed_dictionaries(required, optional=optional).map(lambda parameters: kind(**parameters))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from scale0.core import broker, modes
+from scale0.core import modes
+from scale0.core.handlers import HANDLERS
 from scale0.core.link_settings import Phase
 from scale0.protocol.codes import Code
 from scale0.protocol.dialects import PEER
@@ -13,8 +14,8 @@ from scale0.simulator.run import Sum, run_seed
 
 
 def test_whatever_a_broker_has_a_handler_for_is_expected() -> None:
-    for dialect, handlers in broker._HANDLERS.items():
-        assert {kind.__name__ for kind in handlers} <= set(FROM[dialect.name]), dialect.name
+    for dialect, known in HANDLERS.items():
+        assert {kind.__name__ for kind in known} <= set(FROM[dialect.name]), dialect.name
 
 
 def test_every_code_is_expected_or_explained() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scale0.core import admission, broker, delivery, liveness, routing, turns
+from scale0.core import admission, delivery, handlers, liveness, routing, turns
 from scale0.core.client_session import ClientSession
 from scale0.core.effects import Send
 from scale0.core.ledger import Entry, Ledger
@@ -105,7 +105,7 @@ def a_late_reply_counts(patch: pytest.MonkeyPatch) -> None:
             session.worker.slots[entry.id] = message.attempt
         routing.reply(state, session, message)
 
-    says: dict[Any, Any] = broker._WORKER_SAYS
+    says: dict[Any, Any] = handlers._WORKER_SAYS
     patch.setitem(says, TaskReply, wrong)
 
 
@@ -221,7 +221,7 @@ def a_returned_task_goes_to_its_client(patch: pytest.MonkeyPatch) -> None:
             message.status = Status.OK
         routing.reply(state, session, message)
 
-    says: dict[Any, Any] = broker._WORKER_SAYS
+    says: dict[Any, Any] = handlers._WORKER_SAYS
     patch.setitem(says, TaskReply, wrong)
 
 

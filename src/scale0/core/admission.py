@@ -7,7 +7,7 @@ that this broker does not hold may have run under another, so it is dispatched o
 
 from __future__ import annotations
 
-from scale0.core import builtin, changes, delivery, forwarding, routing, task_rows
+from scale0.core import access, builtin, changes, delivery, forwarding, routing, task_rows, vitals
 from scale0.core.ledger import Entry
 from scale0.core.services import RESERVED, Service
 from scale0.core.sessions import Session
@@ -81,6 +81,9 @@ def _hear_repeated(state: State, session: Session, message: Task) -> None:
 def submit(state: State, session: Session, message: Task, sequence: int) -> None:
     """A task that this broker does not know yet, in any dialect."""
     name = message.service
+    if session.grant is not None and not session.grant.may_call(name):
+        refuse(state, session, message, Code.NOT_ALLOWED, access.why_not_called(session, name))
+        return
     service = state.services.by_name.get(name)
     if service is None and name.startswith(RESERVED) and state.mode != "disabling":
         builtin.serve(state, session, message)
@@ -168,6 +171,7 @@ def end_settling(state: State) -> None:
 def refuse(state: State, session: Session, message: Task, code: Code, text: str, **detail: object) -> None:
     """The task is not accepted. Majordomo clients hear nothing, and are counted."""
     state.counters[f"refused_{int(code)}"] += 1
+    vitals.note_error(state, state.services.by_name.get(message.service), session, int(code))
     if state.journal is not None:
         task_rows.refused(state, session, message, int(code))
     if session.dialect.majordomo:

@@ -6,7 +6,9 @@
     heard_version a publisher spoke         link_broken   a dialed link's connection ended
     link_refused  nobody listens there      flush         a burst of messages ends
     stop          the process ends          next_deadline when `tick` has something to do
-    take_records  what is to be recorded    answer        what the shell found in its files
+    take_records  what is to be recorded    answer        what the shell or its gate says
+    pass_on       a command for others too  introduce     a connection has proven a key
+    allow         keys that are good
 
 Each takes what happened and `now`, and returns what the shell must do, in order. There is no socket, clock, random
 number or file inside: the same broker runs over ZeroMQ and in the simulator. The rules stand in the modules beside this
@@ -15,13 +17,15 @@ one; here is only who handles what.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Literal
 
 from scale0.core import (
+    access,
     admission,
     afar,
     binary_star,
+    broker_tasks,
     config_service,
     connections,
     dialing,
@@ -32,20 +36,26 @@ from scale0.core import (
     liveness,
     majordomo,
     management,
+    management_door,
     membership,
     modes,
     peer_dialect,
     peer_status,
     peers,
-    readiness,
     recording,
     replication,
+    revocation,
     routing,
+    snapshots,
     standby,
     turns,
+    vitals,
 )
 from scale0.core.census import Census, census, check, check_session
 from scale0.core.effects import DIALED, Effect, Route, Send
+from scale0.core.handlers import HANDLERS
+from scale0.core.management_door import Passed
+from scale0.core.permissions import Permission
 from scale0.core.sessions import Session
 from scale0.core.settings import BrokerSettings
 from scale0.core.state import State
@@ -54,67 +64,10 @@ from scale0.errors import ProtocolError
 from scale0.events import Records
 from scale0.protocol.codec import AnyMessage
 from scale0.protocol.codes import Code
-from scale0.protocol.dialects import (
-    CLIENT,
-    MDP1_CLIENT,
-    MDP1_WORKER,
-    MDP2_CLIENT,
-    MDP2_WORKER,
-    PEER,
-    REQ_CLIENT,
-    REQ_WORKER,
-    WORKER,
-    Dialect,
-)
+from scale0.protocol.dialects import PEER, Dialect
 from scale0.protocol.majordomo import MdpMessage
-from scale0.protocol.messages import (
-    Cancel,
-    Connect,
-    Disconnect,
-    Error,
-    ManagementRep,
-    ManagementReq,
-    NeedBroker,
-    Ping,
-    Ready,
-    Task,
-    TaskReply,
-)
+from scale0.protocol.messages import Connect, Disconnect, Error, ManagementReq, NeedBroker
 from scale0.protocol.network import ConfigRecord, Document
-
-Handler = Callable[[State, Session, Any], None]
-
-
-def _reply_by_req(state: State, session: Session, message: TaskReply) -> None:
-    routing.reply(state, session, message)
-    turns.hold(state, session)
-
-
-def _leave(state: State, session: Session, message: Disconnect) -> None:
-    connections.close(state, session, f"it left: {message.reason}" if message.reason else "it left")
-
-
-_CLIENT_SAYS: dict[type[Any], Handler] = {
-    Task: admission.task,
-    Cancel: admission.cancel,
-    Ping: liveness.ping,
-    Disconnect: _leave,
-}
-_WORKER_SAYS: dict[type[Any], Handler] = {
-    TaskReply: routing.reply,
-    Ping: liveness.ping,
-    Ready: readiness.ready,
-    Disconnect: _leave,
-}
-_HANDLERS: dict[Dialect, dict[type[Any], Handler]] = {
-    CLIENT: _CLIENT_SAYS,
-    REQ_CLIENT: _CLIENT_SAYS,
-    WORKER: _WORKER_SAYS,
-    REQ_WORKER: {**_WORKER_SAYS, TaskReply: _reply_by_req},
-    PEER: peer_dialect.SAYS,
-    **{dialect: {} for dialect in (MDP1_CLIENT, MDP1_WORKER, MDP2_CLIENT, MDP2_WORKER)},  # `majordomo` hears them
-}
-"""What each dialect may say in its session. Dialects are compared by identity, which costs nothing."""
 
 
 class Broker:
@@ -132,10 +85,13 @@ class Broker:
         nonce: bytes = bytes(8),
         records: list[ConfigRecord] | None = None,
         seeds: list[str] | None = None,
+        seed_key: str = "",
         document: Document | None = None,
         boot: str = "",
     ) -> None:
         """`records` is the config that was kept, `document` what the operator wrote, `seeds` whom to join by.
+
+        `seed_key` is the public key of those who answer there, for a broker that has a key itself.
 
         `boot` names this run of the process for those who record what it does; without it nothing is recorded.
         """
@@ -149,6 +105,7 @@ class Broker:
             nonce=nonce,
             records=records,
             seeds=seeds,
+            seed_key=seed_key,
             document=document,
             boot=boot,
         )
@@ -166,7 +123,7 @@ class Broker:
         if self._penalties and state.error_clients.ignores(route, now):
             return []
         session = self._by_route.get(route)
-        handler = _HANDLERS[dialect].get(type(message))
+        handler = HANDLERS[dialect].get(type(message))
         if handler and session and session.dialect is dialect and state.mode != "disabled":
             session.last_seen_s = now
             if session.is_absent and type(message) is not Disconnect:
@@ -187,6 +144,8 @@ class Broker:
         state = self.state
         state.now = now
         if state.mode == "disabled" or state.error_clients.ignores(route, now):
+            return []
+        if not access.is_admitted(state, route):
             return []
         state.counters["malformed"] += 1
         state.error_clients.blame(route, error.text, now)
@@ -231,6 +190,11 @@ class Broker:
             modes.step(state)
         if state.hints.by_worker:
             hints.tick(state)
+        if state.own.asked:
+            broker_tasks.look(state)
+        if state.snapshots.walks:
+            snapshots.drop_old(state)
+        vitals.tick(state)
         if state.journal is not None:
             recording.tick(state)
         return state.take_effects()
@@ -293,13 +257,18 @@ class Broker:
         return result, self.state.take_effects()
 
     def answer(self, key: int, result: Any, now: float) -> list[Effect]:
-        """What the shell found in its files for an effect `FromFiles`; a `ProtocolError` if that cannot be."""
+        """The shell's answer to an effect `FromFiles` or `Asked`; a `ProtocolError` if it refuses."""
         self.state.now = now
-        if isinstance(result, ProtocolError):
-            config_service.answered(self.state, Error(code=result.code, text=result.text, seq=key))
-        else:
-            config_service.answered(self.state, ManagementRep(seq=key, result=result))
+        management_door.answer(self.state, key, result)
         return self.state.take_effects()
+
+    def pass_on(
+        self, request: ManagementReq, brokers: list[str] | Literal["all"], for_s: float, now: float
+    ) -> tuple[Passed, list[Effect]]:
+        """Have other brokers carry out a command too; their answers come as effects `Answered`."""
+        self.state.now = now
+        passed = management_door.pass_on(self.state, request, brokers, for_s)
+        return passed, self.state.take_effects()
 
     def configure(self, document: Document, now: float, author: str = "file") -> list[Effect]:
         """The operator's file was read again: a change like any other. Raises `ProtocolError` if it is refused."""
@@ -326,6 +295,16 @@ class Broker:
         dialing.nobody_there(self.state, route)
         return self.state.take_effects()
 
+    def introduce(self, route: Route, key: str) -> None:
+        """A connection that was not seen before has proven this key."""
+        access.introduce(self.state, route, key)
+
+    def allow(self, permissions: Iterable[Permission], next_key: str, now: float) -> list[Effect]:
+        """The keys that are allowed from now on; `next_key` is what this broker's own will be."""
+        self.state.now = now
+        revocation.allow(self.state, permissions, next_key)
+        return self.state.take_effects()
+
     def stop(self, now: float) -> list[Effect]:
         """The process ends now."""
         self.state.now = now
@@ -346,8 +325,10 @@ class Broker:
 
     def _receive_other(self, route: Route, dialect: Dialect, message: AnyMessage, session: Session | None) -> None:
         state = self.state
+        if state.access is not None and not access.hears(state, route, dialect, message):
+            return
         if isinstance(message, ManagementReq):
-            management.receive(state, route, dialect, message)
+            management_door.receive(state, route, dialect, message)
         elif (dialect is not PEER and route[0] == DIALED) or (
             session is not None and (session.dialect is PEER) != (dialect is PEER)
         ):

@@ -10,14 +10,14 @@ from collections.abc import Callable
 
 import msgspec
 
-from scale0.core import admission, delivery, listings, network_listings
+from scale0.core import admission, delivery, listings, network_listings, task_listings
 from scale0.core.services import RESERVED
 from scale0.core.sessions import Session
 from scale0.core.state import State
 from scale0.protocol.codes import Code
 from scale0.protocol.messages import Status, Task, TaskReply
 
-SERVED: dict[str, Callable[[State], list[dict[str, object]]]] = {
+SERVED: dict[str, Callable[[State], listings.Rows]] = {
     "scale0.services": listings.services,
     "scale0.workers": listings.workers,
     "scale0.clients": listings.clients,
@@ -26,7 +26,7 @@ SERVED: dict[str, Callable[[State], list[dict[str, object]]]] = {
     "scale0.network_workers": network_listings.network_workers,
     "scale0.config": network_listings.config,
     "scale0.config_history": network_listings.config_history,
-    "scale0.dead_letters": listings.dead_letters,
+    "scale0.dead_letters": task_listings.dead_letters,
 }
 
 
@@ -36,7 +36,8 @@ def serve(state: State, session: Session, message: Task) -> None:
     if name.startswith("mmi."):
         body = _mmi(state, name, message)
     elif name in SERVED:
-        body = msgspec.json.encode(listings.document(state, name, SERVED[name](state)))
+        rows = [row for row in SERVED[name](state) if row is not None]
+        body = msgspec.json.encode(listings.document(state, name, rows))
     else:
         text = f"the broker serves no {name}; it serves {', '.join(SERVED)}"
         admission.refuse(state, session, message, Code.UNKNOWN_SERVICE, text, near=list(SERVED))

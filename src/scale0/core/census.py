@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from scale0.core.broker_tasks import OWN_TASKS_MAX
 from scale0.core.effects import Route
 from scale0.core.sessions import Session
 from scale0.core.state import State
@@ -50,7 +51,7 @@ def _check_tasks(state: State) -> None:
         assert not (entry.is_forwarded and entry.is_queued), f"{entry.id!r} waits here and not at its origin"
         open_tasks[entry.client] = open_tasks.get(entry.client, 0) + 1
     peers = [peer.session for peer in state.network.peers.values() if peer.session is not None]
-    for session in (*state.sessions.by_identity.values(), *peers):
+    for session in (*state.sessions.by_identity.values(), *peers, state.own.session):
         assert session.open_tasks == open_tasks.pop(session, 0), f"{session.identity} miscounts"
     assert not open_tasks, f"tasks of sessions that are gone: {open_tasks}"
     assert state.ledger.bytes == sum(entry.size for entry in state.ledger.entries.values())
@@ -118,6 +119,8 @@ def _check_limits(state: State) -> None:
     assert len(state.dead_letters.letters) <= limits.dead_letters
     assert len(state.error_clients.records) <= limits.error_clients
     assert len(state.strangers) <= limits.strangers
+    assert len(state.own.asked) <= OWN_TASKS_MAX
+    assert all(task_id in state.ledger.entries for task_id in state.own.asked)
     kept = sum(len(session.kept) for session in state.sessions.by_identity.values())
     assert kept == state.outcomes.count, f"{kept} outcomes are kept, {state.outcomes.count} are counted"
     for session in state.sessions.by_identity.values():

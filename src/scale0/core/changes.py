@@ -53,6 +53,7 @@ def opened(state: State, session: Session) -> None:
             session.config_type,  # type: ignore[arg-type]  # it was checked when it came
             session.floor,
             session.highest,
+            session.key,
         )
         _add(state, change)
 

@@ -164,6 +164,7 @@ def _group(document: Document, name: str) -> GroupConfig:
             endpoints=reached_at(entry),
             config_pub=publishes_at(entry),
             public_key=entry.public_key,
+            next_public_key=entry.next_public_key,
             partner=next((name for name in document.pair_of(entry.identity) or () if name != entry.identity), ""),
         )
         for entry in document.group_of(name)

@@ -16,10 +16,11 @@ from typing import Any
 
 import msgspec
 
-from scale0.core import liveness, membership, recording
+from scale0.core import askers, liveness, membership, recording
+from scale0.core.askers import Later
 from scale0.core.config import NOBODY, content_hash
-from scale0.core.effects import Answered, KeepConfig, Listen, Publish, Send
-from scale0.core.network import Asker, Peer
+from scale0.core.effects import KeepConfig, Listen, Publish
+from scale0.core.network import Peer
 from scale0.core.settings import settings_for
 from scale0.core.state import State
 from scale0.errors import ProtocolError, SettingsError
@@ -40,15 +41,7 @@ from scale0.protocol.network_addresses import publishes_at
 SNAPSHOT_BYTES_MAX = 512 * 1024  # of records in one SNAPSHOT; the newest is always in it
 ASKED_S = 5.0  # how long the sequencer's word is waited for
 FETCH_AGAIN_S = 1.0
-TRY_AGAIN = (Code.IDENTITY_IN_USE, Code.NOT_ACCEPTING, Code.DEADLINE_IN_FLIGHT)
-ASKERS_MAX = 100  # changes that wait for the sequencer's word → 429
 LISTENED_MAX = 8  # publishers
-
-
-class Later(msgspec.Struct):
-    """The answer comes from another broker: as an effect `Answered` with this key."""
-
-    key: int
 
 
 class ConfigState(msgspec.Struct):
@@ -78,7 +71,7 @@ def begin(state: State, *, is_new: bool) -> None:
 
 
 def tick(state: State) -> None:
-    give_up_askers(state)
+    askers.give_up(state)
     publish(state)
 
 
@@ -86,9 +79,7 @@ def next_s(state: State) -> float:
     """When `tick` has something to do at the latest."""
     network = state.network
     publish_s = network.publish_at_s if state.settings.config_pub else math.inf
-    if not network.askers:
-        return publish_s
-    return min([publish_s, *(asker.until_s for asker in network.askers.values())])
+    return min(publish_s, askers.next_s(state)) if network.askers else publish_s
 
 
 # --- a change -----------------------------------------------------------------------------------------------------
@@ -174,13 +165,8 @@ def _sequence(
 
 
 def _pass_on(state: State, peer: Peer, document: Document, base: bytes, author: str, comment: str) -> Later:
-    network = state.network
-    if len(network.askers) >= ASKERS_MAX:
-        raise ProtocolError(Code.OVER_LIMIT, f"{ASKERS_MAX} changes wait for {peer.identity}, the sequencer")
     assert peer.session is not None, "a linked peer has a session"
-    seq = network.next_seq
-    network.next_seq += 1
-    network.askers[seq] = Asker(route=None, dialect=None, seq=seq, until_s=state.now + ASKED_S)
+    seq = askers.wait(state, f"{peer.identity}, the sequencer,", ASKED_S)
     text = documents.canonical(document)
     change = ConfigChange(seq=seq, base=base, document=text, author=author, comment=comment)
     state.post(peer.session.route, peer.session, change)
@@ -204,29 +190,6 @@ def change(state: State, peer: Peer, message: ConfigChange) -> None:
         return
     assert isinstance(record, ConfigRecord), "the sequencer passes nothing on"
     state.post(peer.session.route, peer.session, ManagementRep(seq=message.seq, result=describe(record)))
-
-
-def answered(state: State, message: ManagementRep | Error) -> None:
-    """The sequencer's word on a change that was passed on: to whoever asked for it."""
-    asker = state.network.askers.pop(message.seq, None)
-    if asker is None:
-        return
-    if asker.is_patient:
-        if isinstance(message, Error) and message.code not in TRY_AGAIN:
-            state.alarm("config_refused", f"the sequencer refuses what this broker proposed: {message.text}")
-        return
-    if asker.route is None or asker.dialect is None:
-        state.effects.append(Answered(message.seq, message))
-    else:
-        state.effects.append(Send(asker.route, asker.dialect, msgspec.structs.replace(message, seq=asker.seq)))
-
-
-def give_up_askers(state: State) -> None:
-    """The sequencer did not answer in time."""
-    late = [seq for seq, asker in state.network.askers.items() if state.now >= asker.until_s]
-    for seq in late:
-        text = f"the sequencer did not answer within {ASKED_S:g} s; the change may have been made: look, then try again"
-        answered(state, Error(code=Code.DEADLINE_IN_FLIGHT, text=text, seq=seq))
 
 
 def describe(record: ConfigRecord) -> dict[str, object]:
@@ -379,8 +342,13 @@ def publish(state: State) -> None:
 def listen(state: State) -> None:
     """Rule 23: subscribe first, to several publishers; then a snapshot is asked, as each link comes up."""
     own = state.config.entry
-    others = [publishes_at(e) for e in state.config.document.brokers if e.identity != state.settings.identity]
+    brokers = [entry for entry in state.config.document.brokers if entry.identity != state.settings.identity]
+    others = [publishes_at(entry) for entry in brokers]
     wanted = [endpoint for endpoint in own.config_sub_ports or others if endpoint][:LISTENED_MAX]
-    if wanted != state.network.listens_to:
-        state.network.listens_to = wanted
-        state.effects.append(Listen(wanted))
+    keys = {publishes_at(e): [e.public_key, *filter(None, [e.next_public_key])] for e in brokers if e.public_key}
+    by = {endpoint: keys[endpoint] for endpoint in wanted if endpoint in keys}
+    if state.access is not None:  # who has a key listens to nobody without one
+        wanted = list(by)
+    if wanted != state.network.listens_to or by != state.network.listens_by:
+        state.network.listens_to, state.network.listens_by = wanted, by
+        state.effects.append(Listen(wanted, by))

@@ -6,7 +6,7 @@ interval, and that never counts as misbehaviour (rule 4): after a broker's resta
 
 from __future__ import annotations
 
-from scale0.core import changes, delivery, doubt, recording, replication, routing, turns
+from scale0.core import access, changes, delivery, doubt, recording, replication, routing, turns, vitals
 from scale0.core.effects import Route, Send
 from scale0.core.sessions import Session
 from scale0.core.state import State
@@ -27,10 +27,13 @@ def connect(state: State, route: Route, dialect: Dialect, message: Connect) -> N
     """CONNECT starts or renews a session; CONFIG, CONFIGACK or ERROR answers it."""
     if message.epochs:
         doubt.told(state, message.epochs)
-    refusal = _why_refused(state, message)
+    refusal = _why_refused(state, route, message)
     if refusal is not None:
         state.counters[f"refused_{refusal.code}"] += 1
         state.effects.append(Send(route, dialect, refusal))
+        return
+    if is_overtaken(state, message):
+        state.counters["connects_overtaken"] += 1
         return
     known = state.sessions.by_identity.get(message.identity)
     speaker = state.sessions.by_route.get(route)
@@ -38,11 +41,13 @@ def connect(state: State, route: Route, dialect: Dialect, message: Connect) -> N
         close(state, speaker, "its connection took another identity")
     begin = _begin if known is None else _renew
     session = begin(state, route, dialect, message)
+    access.bind(state, session, route)
     session.config_version = message.config_version
     state.config.to_push.pop(message.identity, None)  # the answer is the newest
     session.config_type = documents.config_type(message.config_type)
     session.home = message.home
     session.process = message.process
+    session.serial = message.serial
     if state.stream is not None:
         changes.opened(state, session)
     turns.end_turn(state, session)
@@ -50,7 +55,16 @@ def connect(state: State, route: Route, dialect: Dialect, message: Connect) -> N
     heard_again(state, session)
 
 
-def _why_refused(state: State, message: Connect) -> Error | None:
+def is_overtaken(state: State, message: Connect) -> bool:
+    """Rule 9: a CONNECT that comes after a later one, over a connection that its process has left, is not heard.
+
+    What it lists is of the past. Were it believed, what was sent since would count as never received, and run twice.
+    """
+    known = state.sessions.by_identity.get(message.identity)
+    return known is not None and known.nonce == message.nonce and 0 < message.serial < known.serial
+
+
+def _why_refused(state: State, route: Route, message: Connect) -> Error | None:
     size = len(message.identity.encode())
     if not 0 < size <= limits.IDENTITY_BYTES_MAX or not message.identity.isprintable():
         text = f"an identity has 1 to {limits.IDENTITY_BYTES_MAX} bytes, all printable"
@@ -63,6 +77,9 @@ def _why_refused(state: State, message: Connect) -> Error | None:
         return Error(code=error.code, text=error.text, fatal=True)
     if len(message.in_flight) > limits.IN_FLIGHT_IDS_MAX:
         return Error(code=Code.TOO_LARGE, text=f"at most {limits.IN_FLIGHT_IDS_MAX} ids may be in flight", fatal=True)
+    refusal = access.why_refused(state, route, message)
+    if refusal is not None:
+        return refusal
     known = state.sessions.by_identity.get(message.identity)
     if known is None:
         if state.mode not in ("active", "holding"):
@@ -87,6 +104,7 @@ def _begin(state: State, route: Route, dialect: Dialect, message: Connect) -> Se
     if dialect.role is Role.WORKER:
         session.services = list(message.services)
         session.worker = Worker(session=session)
+        vitals.note_coming(state, session.identity)
     elif state.pair is not None and state.pair.name in message.epochs:
         # Rule 31: it was with this pair before, in a session that nobody knows any more. What it sent then may have
         # been dispatched, so of its tasks a copy's silence shows nothing.
@@ -109,6 +127,7 @@ def _renew(state: State, route: Route, dialect: Dialect, message: Connect) -> Se
     recording.session(state, session, "moved", dialect=dialect.name, process=message.process)
     worker = session.worker
     if worker is not None:
+        vitals.note_coming(state, session.identity)
         delist(worker)
         worker.is_negotiating = True
         reconcile(state, worker, message.in_flight, message.covers_ms / 1000)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from scale0.core import turns
+from scale0.core import broker_tasks, turns
 from scale0.core.effects import Send
+from scale0.core.own_tasks import OWN
 from scale0.core.sessions import Session
 from scale0.core.state import State
 from scale0.protocol.majordomo import MdpResult
@@ -17,6 +18,8 @@ def deliver(state: State, client: Session, message: TaskReply | Error, service: 
     dialect = client.dialect
     if dialect.majordomo:
         _deliver_majordomo(state, client, message, service)
+    elif dialect is OWN:
+        broker_tasks.hear(state, message)
     elif dialect.is_req:
         turns.answer(state, client, message)
     elif client.is_absent:

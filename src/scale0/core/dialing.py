@@ -94,10 +94,19 @@ def _dial(state: State, dialing: Dialing, held: list[bytes]) -> None:
         # Two entries with one address: whoever answers there is told apart by its CONNECT, one at a time.
         dialing.at_s = state.now + state.settings.default_heartbeat_interval_s
         return
+    if state.access is not None and not dialing.key:  # who has a key speaks to nobody without one
+        dialing.at_s = state.now + state.settings.default_heartbeat_interval_s
+        if not dialing.failures:
+            dialing.failures = 1
+            text = f"the broker at {dialing.endpoint} has no public_key in the config: it is not dialed"
+            state.alarm("link_refused", f"{text}; enter it, or join by it with --server-key")
+        return
     dialing.route = state.network.new_route()
     dialing.dialed = dialing.endpoint
     dialing.until_s = state.now + DIAL_S
-    state.effects.append(Dial(dialing.route, dialing.endpoint, dialing.public_key))
+    if state.access is not None:
+        state.access.dialed[dialing.route] = dialing.key
+    state.effects.append(Dial(dialing.route, dialing.endpoint, dialing.key))
     state.effects.append(Send(dialing.route, PEER, connect_message(state, held)))
 
 
@@ -105,7 +114,10 @@ def hang_up(state: State, dialing: Dialing, *, is_failure: bool) -> None:
     if dialing.route is not None:
         state.effects.append(HangUp(dialing.route))
         state.sessions.by_route.pop(dialing.route, None)
+        if state.access is not None:
+            state.access.dialed.pop(dialing.route, None)
         dialing.route = None
+    dialing.is_next = is_failure != dialing.is_next and bool(dialing.next_public_key)  # the other key in turn
     dialing.failures = dialing.failures + 1 if is_failure else 0
     pause_s = REDIAL_S * float(1 << min(dialing.failures, 8))
     dialing.at_s = state.now + min(pause_s, state.settings.default_heartbeat_interval_s)

@@ -79,6 +79,13 @@ class Listen(msgspec.Struct):
     """Listen to these publishers and to no other; what they say goes to `Broker.heard_version`."""
 
     endpoints: list[str]
+    public_keys: dict[str, list[str]] = {}  # endpoint → the keys that its broker may have, the likely one first
+
+
+class Admit(msgspec.Struct):
+    """From now on the handshakes of these keys succeed, and those of no other."""
+
+    keys: frozenset[str]
 
 
 class KeepConfig(msgspec.Struct):
@@ -117,6 +124,33 @@ class FromFiles(msgspec.Struct):
     arguments: dict[str, Any]
 
 
+class Asked(msgspec.Struct):
+    """MANAGEMENTREQ came. The gate decides: answer with `Broker.answer` and this key.
+
+    A peer's `user` comes without a password but with a role, of which at most `role_max` is believed. `dialed` is the
+    address of a link that this broker dialed; else the port of the route tells who can speak there.
+    """
+
+    key: int
+    route: Route
+    user: str
+    command: str
+    arguments: dict[str, Any]
+    command_id: str = ""
+    brokers: list[str] | str = "own"  # or all
+    password: str = ""
+    peer: str = ""
+    role: str = ""
+    role_max: str = ""
+    is_proven: bool = False  # the peer has the key that the document names
+    dialed: str = ""
+    is_encrypted: bool = False
+    public_key: str = ""  # what its connection has proven
+
+    def __repr__(self) -> str:
+        return f"Asked({self.user!r}, {self.command!r}, …)"
+
+
 Effect = (
     Send
     | Alarm
@@ -127,9 +161,11 @@ Effect = (
     | HangUp
     | Publish
     | Listen
+    | Admit
     | KeepConfig
     | Answered
     | Cut
     | Heal
     | FromFiles
+    | Asked
 )

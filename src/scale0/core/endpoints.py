@@ -3,6 +3,9 @@
 They are tried in this order: the preferred one; those that were given, or that a broker named in CHANGEBROKER; those of
 the config, the own group's before the fallback groups'; and last what an earlier process of this kind had learned. A
 new config replaces what the former one listed. The list is bounded, so that no broker can fill it.
+
+Who is given a broker's public key speaks encrypted, and only so: an address whose key nobody has told is not learned. A
+broker whose key is being rotated has two for a while, and they are tried in turn.
 """
 
 from __future__ import annotations
@@ -28,8 +31,11 @@ class Endpoints:
         self._told = list(dict.fromkeys(endpoints))  # given, or named by a broker
         self._given = frozenset(self._told)
         self._listed: dict[str, GroupBroker] = {}  # by the config
-        self._remembered = list(remembered)
+        self._remembered = list(remembered) if not public_keys else []  # their keys were not kept
         self._public_keys = dict(public_keys)
+        self._next_keys: dict[str, str] = {}  # by the config: the key that follows
+        self._flipped: set[str] = set()  # endpoints where that one is tried first
+        self._is_encrypted = bool(public_keys)
         self._identities: dict[str, str] = {}  # of those that are not listed
         self._put_in_order()
 
@@ -43,7 +49,17 @@ class Endpoints:
         return [endpoint for endpoint in self._told if endpoint not in self._given]
 
     def public_key(self, endpoint: str) -> str:
+        """The key that the broker there must have."""
+        if endpoint in self._flipped:
+            return self._next_keys.get(endpoint, "") or self._public_keys.get(endpoint, "")
         return self._public_keys.get(endpoint, "")
+
+    def flip_key(self, endpoint: str) -> bool:
+        """Try the other key that the broker there may have. False: there is no other."""
+        if not self._next_keys.get(endpoint):
+            return False
+        self._flipped ^= {endpoint}
+        return True
 
     def identity_of(self, endpoint: str) -> str:
         """The identity of the broker there, as far as anybody has told it."""
@@ -75,7 +91,7 @@ class Endpoints:
     def learn(self, endpoints: Iterable[str], public_key: str = "", identity: str = "") -> None:
         """Remember endpoints of one broker that another one named. A changed key is accepted through config only."""
         for endpoint in endpoints:
-            if not _is_fit(endpoint):
+            if not _is_fit(endpoint) or not self._may_use(endpoint, public_key):
                 continue
             if endpoint not in self.known:
                 if len(self.known) >= KNOWN_MAX:
@@ -86,8 +102,11 @@ class Endpoints:
                 self._public_keys.setdefault(endpoint, public_key)
             self.identify(endpoint, identity)
 
-    def learn_config(self, config_type: str, config: bytes) -> Part | None:
-        """Learn the brokers that the config's groups list; a document that cannot be read teaches nothing."""
+    def learn_config(self, config_type: str, config: bytes, *, is_saved: bool = False) -> Part | None:
+        """Learn the brokers that the config's groups list; a document that cannot be read teaches nothing.
+
+        What an earlier process has saved may be old: where a key was given, that one stays the first.
+        """
         try:
             part = documents.decode(config, documents.config_type(config_type), Part)
         except (SettingsError, ProtocolError):
@@ -96,21 +115,41 @@ class Endpoints:
         listed = ((endpoint, broker) for broker in brokers for endpoint in broker.endpoints if _is_fit(endpoint))
         self._listed = {}
         for endpoint, broker in islice(listed, KNOWN_MAX):
+            if not self._may_use(endpoint, broker.public_key):
+                continue
             self._listed.setdefault(endpoint, broker)
             if broker.public_key:
-                self._public_keys[endpoint] = broker.public_key
+                self._learn_keys(endpoint, broker, is_saved=is_saved)
         self._put_in_order()
         return part
 
     def next_untried(self) -> str | None:
         return next((endpoint for endpoint in self.known if endpoint not in self.tried), None)
 
+    def _may_use(self, endpoint: str, public_key: str) -> bool:
+        return not self._is_encrypted or bool(public_key or self._public_keys.get(endpoint))
+
+    def _learn_keys(self, endpoint: str, broker: GroupBroker, *, is_saved: bool) -> None:
+        """A changed key is accepted through config: one that has followed is the first from now on."""
+        first = self._public_keys.get(endpoint, "") if is_saved else ""
+        keys = [key for key in (first, broker.public_key, broker.next_public_key) if key]
+        if self._public_keys.get(endpoint) != keys[0]:
+            self._flipped.discard(endpoint)
+        self._public_keys[endpoint] = keys[0]
+        other = next((key for key in keys if key != keys[0]), "")
+        if other:
+            self._next_keys[endpoint] = other
+        else:
+            self._next_keys.pop(endpoint, None)
+            self._flipped.discard(endpoint)
+
     def _put_in_order(self) -> None:
         ordered = dict.fromkeys((*self._told, *self._listed, *self._remembered))
         self.known: list[str] = list(islice(ordered, KNOWN_MAX))
-        for table in (self._public_keys, self._identities):
+        for table in (self._public_keys, self._next_keys, self._identities):
             for endpoint in [one for one in table if one not in ordered]:
                 del table[endpoint]
+        self._flipped &= self._next_keys.keys()
 
 
 def _is_fit(endpoint: str) -> bool:

@@ -43,7 +43,7 @@ def push(state: State, peer: Peer) -> None:
     due = list(islice(peer.table_due, PUSHED_MAX))
     for identity in due:
         del peer.table_due[identity]
-    _send(state, peer, [_row(state, identity) for identity in due], is_full=not peer.table_seq)
+    _send(state, peer, [row(state, identity) for identity in due], is_full=not peer.table_seq)
 
 
 def tell_all(state: State, session: Session, message: TableReq) -> None:
@@ -90,10 +90,10 @@ def _send(state: State, peer: Peer, rows: list[Row], *, is_full: bool) -> None:
 
 def rows(state: State) -> list[Row]:
     """Our own workers, as peers are told of them."""
-    return [_row(state, s.identity) for s in state.sessions.by_identity.values() if s.worker is not None]
+    return [row(state, s.identity) for s in state.sessions.by_identity.values() if s.worker is not None]
 
 
-def _row(state: State, identity: str) -> Row:
+def row(state: State, identity: str) -> Row:
     """One worker; nothing but its identity if it is gone."""
     session = state.sessions.by_identity.get(identity)
     if session is None or session.worker is None:

@@ -40,7 +40,7 @@ class HeldConfig:
         self._heard = NO_VERSION  # the newest that a broker named on this link
         self._type = saved.config_type
         self.data = saved.config
-        self._part = endpoints.learn_config(saved.config_type, saved.config) if saved.config else None
+        self._part = endpoints.learn_config(saved.config_type, saved.config, is_saved=True) if saved.config else None
         self.is_damaged = self._part is None and bool(saved.config)
         # What cannot be read must not be named: the broker would say that there is nothing to send.
         self.version = saved.config_version if self._part is not None else NO_VERSION

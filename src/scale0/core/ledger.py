@@ -19,6 +19,7 @@ from scale0.protocol.messages import Task, TaskId
 
 DEADLINE_RESOLUTION_S = 0.02
 YOUNG_S = 0.1
+NOTED = 64  # of the tasks that were settled while young, so many at most say how long their workers took
 
 
 class Entry(msgspec.Struct, eq=False, gc=False):
@@ -33,6 +34,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     accepted_s: float
     deadline_s: float
     sent_s: float = 0.0  # when its present attempt was dispatched
+    settled_s: float = 0.0  # by a reply
     free: int = 0  # workers with room for it then, and
     waiting: int = 0  # tasks of its service that waited; both only if somebody records
     earlier: tuple[Attempt, ...] = ()  # attempts that ended without an outcome, if somebody records
@@ -44,6 +46,20 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     is_cancelled: bool = False
     is_forwarded: bool = False  # its client is a peer, its origin
     joined: list[bytes] = []  # bodies of partial replies, for a client that takes only one answer
+
+
+def _note_duration(entry: Entry) -> None:
+    """How long its worker took, if that has answered.
+
+    To note that of each task as it is settled would cost a busy broker some percent: the memory of so many workers is
+    cold. So it is done here, of all that took long, and of some of the others when they are looked at anyway.
+    """
+    if entry.settled_s and entry.worker is not None:
+        entry.worker.recent.append(entry.settled_s - entry.sent_s)
+
+
+def _deadline_of(entry: Entry) -> float:
+    return entry.deadline_s
 
 
 class Ledger:
@@ -89,6 +105,7 @@ class Ledger:
         if entry.bucket:
             self._deadlines.remove(entry.id, entry.bucket)
             entry.bucket = 0
+            _note_duration(entry)
         self.bytes -= entry.size
         entry.client.open_tasks -= 1
         if is_error:
@@ -127,6 +144,13 @@ class Ledger:
             entry.bucket = 0
         return due
 
+    def nearest(self, count: int) -> list[Entry]:
+        """The `count` open tasks whose deadlines come next, the nearest first."""
+        found = self._deadlines.soonest(count)
+        found += [entry for entry in self._young if not entry.bucket and self.entries.get(entry.id) is entry]
+        found.sort(key=_deadline_of)
+        return found[:count]
+
     def next_s(self) -> float:
         """When `overdue` may have something, at the earliest."""
         return min(self._young_until_s, self._deadlines.next_s())
@@ -135,9 +159,11 @@ class Ledger:
         """File the deadlines of those that are no longer young."""
         if now < self._young_until_s:
             return
-        entries = self.entries
-        for entry in self._young:
+        entries, young = self.entries, self._young
+        for entry in young:
             if entries.get(entry.id) is entry:
                 entry.bucket = self._deadlines.add(entry.id, entry, entry.deadline_s)
-        self._young.clear()
+        for entry in young[:: len(young) // NOTED + 1]:
+            _note_duration(entry)
+        young.clear()
         self._young_until_s = math.inf

@@ -7,7 +7,7 @@ it appends to the same list of effects, so that the order of effects is the orde
 from __future__ import annotations
 
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -17,6 +17,9 @@ from scale0.errors import ProtocolError, Scale0Error, UsageError
 from scale0.protocol import documents, limits
 
 Effects = list[ParticipantEffect]
+
+KEY_REFUSED: Final = "the broker refused this key"
+"""How the socket's word begins when the handshake failed by our key: ZeroMQ does not try that connection again."""
 
 
 class Random(Protocol):

@@ -67,7 +67,7 @@ def _hear_worker(state: State, session: Session, worker: Worker) -> None:
     if worker.is_negotiating and (worker.services or session.services):
         worker.is_negotiating = False
         if not worker.services:
-            offers, _ = readiness.sort_offers(state, [ServiceOffer(name) for name in session.services])
+            offers, _ = readiness.sort_offers(state, session, [ServiceOffer(name) for name in session.services])
             worker.capacity = 1
             readiness.change_services(state, worker, offers)
     worker.is_paused = False

@@ -7,7 +7,7 @@ DISCONNECT as the only error.
 
 from __future__ import annotations
 
-from scale0.core import admission, connections, readiness, recording, routing
+from scale0.core import access, admission, connections, readiness, recording, routing
 from scale0.core.effects import Route, Send
 from scale0.core.services import why_unfit
 from scale0.core.sessions import Session
@@ -79,6 +79,9 @@ def ready(state: State, route: Route, dialect: Dialect, session: Session | None,
     name = message.service
     if state.mode != "active" or why_unfit(name) or not state.services.manages(name):
         disconnect(state, route, dialect, None, f"{name} is not to be registered here")
+        return
+    if not access.may_serve(state, route, name):
+        disconnect(state, route, dialect, None, f"its key may not serve {name}")
         return
     if name not in state.services.by_name and not state.services.has_room():
         disconnect(state, route, dialect, None, "too many services")
@@ -153,6 +156,7 @@ def _begin(state: State, route: Route, dialect: Dialect) -> Session:
     session = state.sessions.open(
         identity, nonce, dialect, route, state.now, state.settings.default_heartbeat_interval_s
     )
+    access.bind(state, session, route)
     state.sessions.watch(session, state.now + state.allowed_silence_s(session))
     recording.session(state, session, "opened", dialect=dialect.name)
     return session

@@ -1,56 +1,42 @@
 """One command vocabulary for operators: states, config, shares, lists, and clearing.
 
-MANAGEMENTREQ is one door to it, the process's own signals are another; each only translates. A change of config may be
-answered by another broker, the sequencer: its answer is passed on to whoever asked.
+Every door leads here: MANAGEMENTREQ (`management_door.py`), the page, and the process's own signals. A change of config
+may be answered by another broker, the sequencer: its answer is passed on to whoever asked.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
-from scale0.core import config_service, groups, handover, hints, listings, modes, network_listings
-from scale0.core.effects import Cut, FromFiles, Heal, Reload, Route, Send
-from scale0.core.network import Asker
+from scale0.core import (
+    access,
+    askers,
+    config_check,
+    config_service,
+    groups,
+    handover,
+    hints,
+    listings,
+    modes,
+    network_listings,
+    operations,
+    overview,
+    snapshots,
+    task_listings,
+)
+from scale0.core.effects import Cut, FromFiles, Heal, Reload, Route
 from scale0.core.state import State
-from scale0.core.workers import delist
-from scale0.errors import ProtocolError, SettingsError
+from scale0.errors import ProtocolError
 from scale0.protocol import documents
 from scale0.protocol.codes import Code
-from scale0.protocol.dialects import Dialect
-from scale0.protocol.messages import ConfigVersion, Error, ManagementRep, ManagementReq
+from scale0.protocol.messages import ConfigVersion
 from scale0.protocol.network import Document
 
 Arguments = dict[str, Any]
 CUT_S_MAX = 600.0  # a drill that is longer is an outage
-
-
-def receive(state: State, route: Route, dialect: Dialect, message: ManagementReq) -> None:
-    """MANAGEMENTREQ: authenticate, run, answer. A disabled broker hears only an authorised enable."""
-    is_silent = state.mode == "disabled"
-    refusal = _why_refused(state, message)
-    if refusal is not None:
-        state.error_clients.blame(route, "management without authority", state.now)
-        if not is_silent:
-            _answer(state, route, dialect, refusal)
-        return
-    if is_silent and message.command != "enable":
-        return
-    try:
-        result = run(state, message.command, {**message.arguments, "author": message.auth_id})
-    except ProtocolError as error:
-        _answer(state, route, dialect, Error(code=error.code, text=error.text, seq=message.seq))
-        return
-    if isinstance(result, config_service.Later):  # another broker answers
-        asker = state.network.askers[result.key]
-        asker.route, asker.dialect, asker.seq = route, dialect, message.seq
-        return
-    _answer(state, route, dialect, ManagementRep(seq=message.seq, result=result))
 
 
 def run(state: State, command: str, arguments: Arguments) -> Any:
@@ -69,14 +55,7 @@ def reload_config(state: State, arguments: Arguments) -> Any:
 
 def config_apply(state: State, arguments: Arguments) -> Any:
     """A new document for the network, made from version `base`."""
-    text = arguments.get("document")
-    if not isinstance(text, str | bytes):
-        raise ProtocolError(Code.MALFORMED, "document: the JSON text of the network's config is needed")
-    try:
-        document = documents.decode(text.encode() if isinstance(text, str) else text, "JSON", Document)
-    except SettingsError as error:
-        raise ProtocolError(Code.MALFORMED, str(error)) from None
-    return _propose(state, document, arguments)
+    return _propose(state, config_check.read(arguments), arguments)
 
 
 def config_rollback(state: State, arguments: Arguments) -> Any:
@@ -104,7 +83,7 @@ def _propose(state: State, document: Document, arguments: Arguments) -> Any:
         comment=str(arguments.get("comment") or ""),
         is_forced=bool(arguments.get("force")),
     )
-    if isinstance(done, config_service.Later):
+    if isinstance(done, askers.Later):
         return done
     return {**config_service.describe(done), "changed": done.version != before}
 
@@ -127,7 +106,7 @@ def forget_broker(state: State, arguments: Arguments) -> Any:
     done = config_service.propose(
         state, left, base=state.config.packed_version, author=author, comment=f"{named} is forgotten"
     )
-    return done if isinstance(done, config_service.Later) else config_service.describe(done)
+    return done if isinstance(done, askers.Later) else config_service.describe(done)
 
 
 def balance(state: State, arguments: Arguments) -> Any:
@@ -160,7 +139,7 @@ def partition(state: State, arguments: Arguments) -> Any:
     what = {"both": "nothing passes", "sent": "nothing goes", "received": "nothing is heard"}[lost]
     link = f"between it and {peer}" if lost == "both" else f"to {peer}" if lost == "sent" else f"from {peer}"
     by = f", by {arguments['author']}" if arguments.get("author") else ""
-    state.alarm("drill", f"a drill is on{by}: {what} {link} for {for_s:g} s; scale0 manage heal ends it")
+    state.alarm("drill", f"a drill is on{by}: {what} {link} for {for_s:g} s; scale0 ctl heal ends it")
     state.effects.append(Cut(peer, float(for_s), lost != "received", lost != "sent"))
     return {"peer": peer, "for_s": for_s, "lost": lost}
 
@@ -181,11 +160,50 @@ def _check_peer(state: State, peer: str) -> None:
 
 
 def show(state: State, arguments: Arguments) -> Any:
-    what = arguments.get("what", "brokers")
-    listing = LISTINGS.get(str(what))
+    """A listing: all of it, or `limit` rows after the first `after`."""
+    what = operations.text_of(arguments, "what", "the name of a listing", default="brokers")
+    begun = _begin(state, what)
+    if isinstance(begun, dict):
+        return {"schema": f"scale0.{what}/1", **listings.heading(state), "complete": True, **begun}
+    rows = [row for row in begun[0] if row is not None]
+    after, limit = _place(arguments, "after", 0), _place(arguments, "limit", listings.ROWS_MAX)
+    total = max(len(rows), begun[1])
+    if arguments.get("after") is None and arguments.get("limit") is None:
+        return listings.document(state, f"scale0.{what}", rows, total)
+    shown = rows[after : after + limit]
+    next_after = str(after + len(shown)) if after + len(shown) < len(rows) else None
+    return {**listings.document(state, f"scale0.{what}", shown, total), "after": next_after}
+
+
+def _place(arguments: Arguments, name: str, default: int) -> int:
+    value = arguments.get(name)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).isdecimal() or len(str(value)) > 9:
+        raise ProtocolError(Code.MALFORMED, f"{name}: a number of rows is needed, 0 or more")
+    return int(value)
+
+
+def snapshot(state: State, arguments: Arguments) -> Any:
+    """The first piece of several listings, or the next piece of one: see `snapshots`."""
+    parts, after = arguments.get("parts"), arguments.get("after")
+    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+        raise ProtocolError(Code.MALFORMED, "parts: a list of names of listings is needed")
+    if after is not None and not isinstance(after, str):
+        raise ProtocolError(Code.MALFORMED, "after: a cursor is text, as the last piece gave it")
+    return {**listings.heading(state), **snapshots.take(state, parts, after, _begin)}
+
+
+def _begin(state: State, what: str) -> tuple[Iterator[listings.Row | None], int] | listings.Row:
+    """A listing from its beginning: its rows and their number; the overview has no rows, and comes whole."""
+    if what == "overview":
+        return overview.overview(state)
+    listing = LISTINGS.get(what)
     if listing is None:
-        raise ProtocolError(Code.MALFORMED, f"no listing {what!r}; there are {', '.join(LISTINGS)}")
-    return listings.document(state, f"scale0.{what}", listing(state))
+        known = ", ".join(("overview", *LISTINGS))
+        raise ProtocolError(Code.MALFORMED, f"no listing {what[:100]!r}; there are {known}")
+    rows = listing(state)
+    return iter(rows), len(rows) if isinstance(rows, list) else TOTALS[what](state)
 
 
 def clear_error_client(state: State, arguments: Arguments) -> Any:
@@ -203,18 +221,13 @@ def clear_dead_letters(state: State, arguments: Arguments) -> Any:
     return {"cleared": state.dead_letters.clear()}
 
 
-def recorded(state: State, command: str, arguments: Arguments) -> config_service.Later:
+def recorded(state: State, command: str, arguments: Arguments) -> askers.Later:
     """What was recorded lies in files, and files are the shell's: its answer is passed on like a sequencer's."""
-    network = state.network
     if state.journal is None:
         raise ProtocolError(Code.UNEXPECTED, "this broker records nothing; start it with --telemetry")
-    if len(network.askers) >= config_service.ASKERS_MAX:
-        raise ProtocolError(Code.OVER_LIMIT, f"{config_service.ASKERS_MAX} commands wait for their answer")
-    key = network.next_seq
-    network.next_seq += 1
-    network.askers[key] = Asker(route=None, dialect=None, seq=key, until_s=math.inf)
+    key = askers.wait(state, "the reader of recorded files")
     state.effects.append(FromFiles(key, command, arguments))
-    return config_service.Later(key)
+    return askers.Later(key)
 
 
 COMMANDS: dict[str, Callable[[State, Arguments], Any]] = {
@@ -223,6 +236,12 @@ COMMANDS: dict[str, Callable[[State, Arguments], Any]] = {
     "drain": lambda state, arguments: modes.drain(state),
     "reload_config": reload_config,
     "list": show,
+    "snapshot": snapshot,
+    "kick_worker": operations.kick_worker,
+    "cancel_task": operations.cancel_task,
+    "retry_dead_letter": operations.retry_dead_letter,
+    "test_task": operations.test_task,
+    "config_check": config_check.check,
     "config_apply": config_apply,
     "config_rollback": config_rollback,
     "forget_broker": forget_broker,
@@ -238,40 +257,28 @@ COMMANDS: dict[str, Callable[[State, Arguments], Any]] = {
     "segment": lambda state, arguments: recorded(state, "segment", arguments),
     "hints": hints.hear,
 }
-LISTINGS: dict[str, Callable[[State], list[listings.Row]]] = {
+LISTINGS: dict[str, Callable[[State], listings.Rows]] = {
     "services": listings.services,
     "workers": listings.workers,
     "clients": listings.clients,
     "brokers": listings.brokers,
     "network": network_listings.network,
     "network_workers": network_listings.network_workers,
+    "tasks": task_listings.tasks,
+    "dead_letters": task_listings.dead_letters,
+    "error_clients": listings.error_clients,
     "config": network_listings.config,
     "config_history": network_listings.config_history,
-    "dead_letters": listings.dead_letters,
-    "error_clients": listings.error_clients,
     "hints": hints.listing,
+    "keys": access.rows,
 }
-
-
-def _why_refused(state: State, message: ManagementReq) -> Error | None:
-    passwords = state.settings.management.passwords
-    if not passwords:
-        text = "management over MANAGEMENTREQ is off: no password is configured (management.passwords)"
-        return Error(code=Code.NOT_ALLOWED, text=text, seq=message.seq)
-    given = hashlib.sha256(message.auth_password.encode()).hexdigest()
-    expected = passwords.get(message.auth_id, "")
-    if not hmac.compare_digest(given.encode(), expected.lower().encode()):
-        return Error(code=Code.NOT_AUTHENTICATED, text="auth_id and auth_password do not match", seq=message.seq)
-    if message.auth_id == hints.KEY and message.command not in hints.KEY_MAY:
-        text = f"{hints.KEY} may send {' and '.join(hints.KEY_MAY)}, not {message.command}"
-        return Error(code=Code.NOT_ALLOWED, text=text, seq=message.seq)
-    return None
-
-
-def _answer(state: State, route: Route, dialect: Dialect, message: Error | ManagementRep) -> None:
-    session = state.sessions.by_route.get(route)
-    if session is not None and session.dialect.is_req:
-        session.turn = None
-        if session.worker is not None:  # it has been answered: it gets a task when it asks again
-            delist(session.worker)
-    state.effects.append(Send(route, dialect, message))
+"""All that are lists of rows; `overview` is none."""
+TOTALS: dict[str, Callable[[State], int]] = {
+    "services": lambda state: len(state.services.by_name),
+    "workers": lambda state: state.sessions.workers,
+    "clients": lambda state: state.sessions.clients,
+    "network_workers": network_listings.workers_known,
+    "tasks": lambda state: len(state.ledger.entries),
+    "dead_letters": lambda state: len(state.dead_letters.letters),
+}
+"""How many rows there are of those listings that are made row by row."""

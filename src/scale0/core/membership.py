@@ -12,7 +12,7 @@ import math
 
 import msgspec
 
-from scale0.core import afar, binary_star, config_service, dialing, groups, modes, peers
+from scale0.core import afar, binary_star, config_service, dialing, groups, modes, peers, revocation
 from scale0.core.network import NEVER_TIER, Dialing, Peer
 from scale0.core.state import State
 from scale0.errors import ProtocolError, SettingsError
@@ -74,7 +74,9 @@ def follow_document(state: State, entry_before: BrokerEntry) -> None:
             network.peers[identity] = known
         if known is not None:
             known.dialing.endpoint = next(iter(linked_at(entry)), known.dialing.endpoint)
-            known.dialing.public_key = entry.public_key
+            if known.dialing.public_key != entry.public_key:
+                known.dialing.is_next = False
+            known.dialing.public_key, known.dialing.next_public_key = entry.public_key, entry.next_public_key
     order = [own.group, *document.fallback_groups(own)]
     for identity, peer in network.peers.items():
         group = listed[identity].group if identity in listed else None
@@ -84,6 +86,7 @@ def follow_document(state: State, entry_before: BrokerEntry) -> None:
         afar.move_tier(state, peer, tier)
     network.is_dirty = True
     config_service.listen(state)
+    revocation.review(state)
     _follow_own_entry(state, entry_before)
 
 
@@ -143,7 +146,12 @@ def _enter(state: State, peer: Peer) -> None:
         told = msgspec.convert(peer.entry, BrokerEntry)
         if told.identity != peer.identity:
             raise ProtocolError(Code.MALFORMED, "its entry names another identity")
-        entry = msgspec.structs.replace(told, group=told.group or state.config.entry.group)
+        assert peer.session is not None, "it is linked"
+        if state.access is not None and told.public_key != peer.session.key:
+            raise ProtocolError(Code.NOT_ALLOWED, "its entry names another key than the one that it has")
+        # What it may do here is for operators to say.
+        own_word = {"max_role": BrokerEntry(identity="").max_role, "next_public_key": ""}
+        entry = msgspec.structs.replace(told, group=told.group or state.config.entry.group, **own_word)
         grown = msgspec.structs.replace(document, brokers=[*document.brokers, entry])
         config_service.propose_patiently(state, grown, peer.identity, "joined")
     except (msgspec.ValidationError, ProtocolError, SettingsError) as error:
@@ -158,23 +166,39 @@ def _enter(state: State, peer: Peer) -> None:
 
 
 def _keep_address(state: State) -> None:
-    """A broker that entered itself, and listens elsewhere since its restart, says so."""
-    network, entry, own = state.network, state.config.entry, state.local
+    """A broker that entered itself, and listens elsewhere since its restart, says so; and what its key is."""
+    network, entry = state.network, state.config.entry
     network.address_at_s = math.inf
-    if not entry.joined or state.mode != "active" or not own.advertise:
+    if not entry.identity or state.mode != "active":
         return
-    if entry.endpoints == own.advertise and entry.config_pub == own.config_pub:
+    moved = _as_it_is(state, entry)
+    if moved == entry:
         return
     network.address_at_s = state.now + state.settings.default_heartbeat_interval_s  # until it is done
     if not config_service.knows_newest(state):
         network.address_at_s = state.now + LOOK_AGAIN_S
         return
     document = state.config.document
-    moved = msgspec.structs.replace(entry, endpoints=own.advertise, config_pub=own.config_pub)
     brokers = [moved if other is entry else other for other in document.brokers]
     grown = msgspec.structs.replace(document, brokers=brokers)
     with contextlib.suppress(ProtocolError):  # no sequencer can be reached now
-        config_service.propose_patiently(state, grown, entry.identity, "listens elsewhere")
+        config_service.propose_patiently(state, grown, entry.identity, "says where it is, and its key")
+
+
+def _as_it_is(state: State, entry: BrokerEntry) -> BrokerEntry:
+    """Our entry as it should be. A key is entered where there is none, and follows as it was announced."""
+    own, keys = state.local, state.access
+    if entry.joined and own.advertise:
+        entry = msgspec.structs.replace(entry, endpoints=own.advertise, config_pub=own.config_pub)
+    if keys is None or (entry.public_key not in ("", keys.own_key) and entry.next_public_key != keys.own_key):
+        if entry.public_key and not state.network.has_told_key:
+            state.network.has_told_key = True
+            have = "has another key than" if keys is not None else "was started without"
+            text = f"this broker {have} the one that the config lists for it, and others will not link with it"
+            state.alarm("key_differs", f"{text}; start it with that key, or change public_key in the config")
+        return entry
+    next_key = keys.next_key if keys.next_key != keys.own_key else ""
+    return msgspec.structs.replace(entry, public_key=keys.own_key, next_public_key=next_key)
 
 
 def _follow_own_entry(state: State, before: BrokerEntry) -> None:

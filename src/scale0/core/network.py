@@ -28,11 +28,18 @@ class Dialing:
 
     endpoint: str
     public_key: str = ""
+    next_public_key: str = ""  # the other one that it may have: tried in turn
+    is_next: bool = False  # that one is tried now
     route: Route | None = None  # of the link that is under way, or up
     dialed: str = ""  # the address where that link leads
     at_s: float = 0.0  # when to dial next
     until_s: float = 0.0  # how long the present one is waited for
     failures: int = 0
+
+    @property
+    def key(self) -> str:
+        """The key that whoever answers there must have."""
+        return (self.next_public_key if self.is_next else "") or self.public_key
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -44,6 +51,7 @@ class Peer:
     tier: int = NEVER_TIER  # 0: of our group; 1, 2, …: of our fallback groups, in order
     is_linked: bool = False
     is_joining: bool = False  # it has asked to be entered into the document
+    is_proven: bool = False  # its connection has the key that the document names for it
     entry: dict[str, Any] = field(default_factory=dict)  # as it described itself
     join_at_s: float = 0.0  # when its entry is proposed again
     session: Session | None = None  # of its last process that was linked
@@ -85,29 +93,35 @@ class Peer:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Asker:
-    """Who waits for the sequencer's word on a change, or for what the shell finds in its files."""
+    """Who waits for an answer that comes later (`askers.py`)."""
 
     route: Route | None  # None: a door of this process
     dialect: Dialect | None
     seq: int
     until_s: float
+    whom: str = "the sequencer"  # whose answer it is
+    is_silent: bool = False  # a refusal is not sent: the broker is disabled
     is_patient: bool = False  # it proposes again by itself: that it came too late is no news
 
 
 class Network:
     """All other brokers."""
 
-    def __init__(self, identity: str, nonce: bytes, seeds: list[str], now: float) -> None:
+    def __init__(self, identity: str, nonce: bytes, seeds: list[str], now: float, seed_key: str = "") -> None:
         self.identity = identity
         self.nonce = nonce
         self.peers: dict[str, Peer] = {}
-        self.seeds: dict[str, Dialing] = {endpoint: Dialing(endpoint=endpoint, at_s=now) for endpoint in seeds}
+        self.seeds: dict[str, Dialing] = {
+            endpoint: Dialing(endpoint=endpoint, at_s=now, public_key=seed_key) for endpoint in seeds
+        }
+        self.has_told_key = False  # that our key is not the one in the document
         self.has_warned = False  # that everybody who answers is joining too
         self.is_joining = False  # it asks to be entered into the document
         self.links = 0  # dialed so far
         self.is_dirty = False  # something changed that peers should hear soon
         self.looked_at = (0, 0)  # accepted and settled tasks when credits were last counted
         self.listens_to: list[str] = []
+        self.listens_by: dict[str, list[str]] = {}  # the keys of those publishers
         self.publish_at_s = now
         self.next_seq = 1
         self.askers: dict[int, Asker] = {}  # by the seq of our CONFIGCHANGE

@@ -5,6 +5,8 @@ A standby is linked with its partner only (rule 31). So what its row says comes 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from scale0.core import config_service, heartbeat_table, standby
@@ -112,14 +114,22 @@ def _star(status: PeerStatus) -> str | None:
     return status.star or (Star.ACTIVE.value if status.fallback else None)
 
 
-def network_workers(state: State) -> list[Row]:
+def network_workers(state: State) -> Iterator[Row]:
     """All workers that this broker knows of: its own, and those in its peers' heartbeat tables."""
-    rows = [_worker(state.settings.identity, row, 0.0) for row in heartbeat_table.rows(state)]
-    for peer in state.network.peers.values():
+    known = [session.identity for session in state.sessions.by_identity.values() if session.worker is not None]
+    for identity in known:
+        row = heartbeat_table.row(state, identity)
+        if len(row) > 1:
+            yield _worker(state.settings.identity, row, 0.0)
+    for peer in list(state.network.peers.values()):
         if peer.is_linked:
             heartbeat_table.ask(state, peer)
-        rows += [_worker(peer.identity, row, state.now - peer.table_s) for row in peer.table.values()]
-    return rows
+        for row in list(peer.table.values()):
+            yield _worker(peer.identity, row, state.now - peer.table_s)
+
+
+def workers_known(state: State) -> int:
+    return state.sessions.workers + sum(len(peer.table) for peer in state.network.peers.values())
 
 
 def _worker(broker: str, row: dict[str, object], age_s: float) -> Row:

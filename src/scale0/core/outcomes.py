@@ -79,7 +79,7 @@ class Outcomes:
             self.bytes -= session.heavy.pop(sequence)
 
 
-class DeadLetter(msgspec.Struct):
+class DeadLetter(msgspec.Struct, eq=False):
     """A task that failed its last attempt."""
 
     task: Task
@@ -89,6 +89,7 @@ class DeadLetter(msgspec.Struct):
     attempts: int
     died_us: int
     size: int
+    retries: int = 0  # by people, since then
 
 
 class DeadLetters:
@@ -106,6 +107,12 @@ class DeadLetters:
         self.total += 1
         while len(self.letters) > self.limits.dead_letters or self.bytes > self.limits.dead_letter_bytes:
             self.bytes -= self.letters.popleft().size
+
+    def remove(self, letter: DeadLetter) -> None:
+        """One that was tried again with success, if it is still here."""
+        if letter in self.letters:
+            self.letters.remove(letter)
+            self.bytes -= letter.size
 
     def clear(self) -> int:
         cleared = len(self.letters)

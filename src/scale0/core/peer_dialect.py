@@ -11,6 +11,7 @@ from typing import Any
 
 from scale0.core import (
     afar,
+    askers,
     binary_star,
     config_service,
     connections,
@@ -51,7 +52,7 @@ def _told(state: State, session: Session, message: ManagementRep | Error) -> Non
     if isinstance(message, Error) and message.id:
         forwarding.error(state, session, message)
     elif message.seq:
-        config_service.answered(state, message)
+        askers.answered(state, message)
     elif isinstance(message, Error) and message.fatal:
         state.alarm("link_refused", f"broker {session.identity} refuses us: {message.code} {message.text}")
 

@@ -13,6 +13,7 @@ import math
 import msgspec
 
 from scale0.core import (
+    access,
     afar,
     binary_star,
     config_service,
@@ -42,7 +43,7 @@ STUBBORN_FAILURES = 2  # the one who should dial takes the other's link after so
 def connect(state: State, route: Route, message: Connect) -> None:
     """CONNECT from a peer: the answer to ours on a link that we dialed, or the beginning of its own."""
     dialed = next((one for one in state.network.dialings() if one.route == route), None)
-    refusal = _why_refused(state, message, is_answer=dialed is not None)
+    refusal = _why_refused(state, route, message, is_answer=dialed is not None)
     if refusal is not None:
         _refuse(state, route, message, refusal, dialed)
         return
@@ -67,6 +68,7 @@ def _use_link(state: State, peer: Peer, dialed: Dialing | None) -> None:
     if dialed is not None:  # now we know who answers at that address
         peer.dialing.route, peer.dialing.dialed = dialed.route, dialed.dialed
         peer.dialing.endpoint = peer.dialing.endpoint or dialed.endpoint
+        peer.dialing.public_key = peer.dialing.public_key or dialed.key
         dialed.route = None
         dialed.at_s = state.now + state.settings.default_heartbeat_interval_s
 
@@ -83,10 +85,13 @@ def _refuse(state: State, route: Route, message: Connect, refusal: Error, dialed
     dialing.hang_up(state, dialed, is_failure=True)
 
 
-def _why_refused(state: State, message: Connect, *, is_answer: bool) -> Error | None:
+def _why_refused(state: State, route: Route, message: Connect, *, is_answer: bool) -> Error | None:
     own = state.settings.identity
     if message.identity == own:
         return Error(code=Code.IDENTITY_IN_USE, text=f"{own} is this broker's own identity; choose another", fatal=True)
+    refusal = access.why_peer_refused(state, route, message.identity)
+    if refusal is not None:
+        return refusal
     if state.mode == "passive" and state.pair is not None and message.identity != state.pair.partner:
         # Rule 31: a fallback stays off the group's ports until it is active.
         text = f"{own} is a standby and links with {state.pair.partner} only"
@@ -169,6 +174,8 @@ def _link(state: State, peer: Peer, route: Route, message: Connect) -> bool:
         del state.sessions.by_route[session.route]
     session.route = route
     session.last_seen_s = state.now
+    access.bind(state, session, route)
+    peer.is_proven = access.is_proven(state, route, peer.identity)
     state.sessions.by_route[route] = session
     peer.is_linked = True
     peer.is_told_all = False

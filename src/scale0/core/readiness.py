@@ -6,7 +6,7 @@ the worker still holds (rule 9); a capacity of 0 is the first step of leaving (r
 
 from __future__ import annotations
 
-from scale0.core import admission, changes, groups, liveness, recording, routing, turns
+from scale0.core import access, admission, changes, groups, liveness, recording, routing, turns
 from scale0.core.connections import reconcile
 from scale0.core.services import why_unfit
 from scale0.core.sessions import Session
@@ -26,7 +26,7 @@ def ready(state: State, session: Session, message: Ready) -> None:
         delist(worker)
         state.refuse(session, Code.MALFORMED, text)
         return
-    offers, refused = sort_offers(state, message.services)
+    offers, refused = sort_offers(state, session, message.services)
     if worker.is_negotiating:
         reconcile(state, worker, message.in_flight)
     else:  # what it holds and we did not know of takes a slot all the same (rule 9)
@@ -73,7 +73,10 @@ def _send_elsewhere(state: State, session: Session, services: list[str]) -> None
     state.refuse(session, Code.MOVED, f"{text}; {entry.identity} does", detail=detail)
 
 
-def sort_offers(state: State, offered: list[ServiceOffer]) -> tuple[dict[str, ServiceOffer], dict[str, str]]:
+def sort_offers(
+    state: State, session: Session, offered: list[ServiceOffer]
+) -> tuple[dict[str, ServiceOffer], dict[str, str]]:
+    """What it may offer here, and why not the rest."""
     offers: dict[str, ServiceOffer] = {}
     refused: dict[str, str] = {}
     names = {offer.name for offer in offered}
@@ -82,6 +85,8 @@ def sort_offers(state: State, offered: list[ServiceOffer]) -> tuple[dict[str, Se
         why = why_unfit(offer.name)
         if why is None and not state.services.manages(offer.name):
             why = "this broker does not manage it"
+        if why is None:
+            why = access.why_not_served(session, offer.name)
         if why is None and offer.name not in state.services.by_name:
             unknown += 1
             if not state.services.has_room(unknown, sparing=names):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scale0.core import replication, routing
+from scale0.core import broker_tasks, replication, routing
 from scale0.core.effects import Route
 from scale0.core.ledger import Entry
 from scale0.core.network import Peer
@@ -100,6 +100,7 @@ def clear(state: State) -> None:
     state.majordomo_beats.clear()
     state.config.to_push.clear()
     state.elsewhere = None
+    broker_tasks.look(state)
     for peer in state.network.peers.values():
         peer.held.clear()
         peer.table_due.clear()
@@ -126,6 +127,7 @@ def _open(state: State, change: Opened) -> None:
     session.interval_s = change.interval_s
     session.services = change.services
     session.home = change.home
+    session.key = change.key
     session.config_type = change.config_type
     session.highest = max(session.highest, change.highest)
     if change.floor > session.floor:
@@ -351,6 +353,7 @@ def wake(state: State, *, is_trusted: bool) -> None:
     now = state.now
     for session in state.sessions.by_identity.values():
         session.last_seen_s = session.connected_s = now
+        session.paces = ((now, session.highest),)  # what it sent to the other one is no pace of now
         session.is_copied = is_trusted
         state.sessions.watch(session, now + state.allowed_silence_s(session))
     for service in state.services.by_name.values():

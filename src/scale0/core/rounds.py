@@ -23,7 +23,7 @@ from scale0.core.backoff import Backoff
 from scale0.core.endpoints import Endpoints, fit_identity
 from scale0.core.heartbeat import Heartbeat
 from scale0.core.held_config import HeldConfig
-from scale0.core.link_settings import Effects, LinkSettings, LinkUser, Phase, Random
+from scale0.core.link_settings import KEY_REFUSED, Effects, LinkSettings, LinkUser, Phase, Random
 from scale0.core.participant import Failed, Note, Open, Transmit
 from scale0.errors import Scale0Error, SessionRefused, Unreachable
 from scale0.protocol.codes import Code
@@ -60,6 +60,9 @@ class Rounds:
         self._until_s = math.inf  # of this attempt, or of this pause
         self._resend_at_s = math.inf
         self._hops = 0
+        self._is_shut = False  # the handshake failed for good: another attempt needs another socket
+        self._keys_tried: set[str] = set()  # endpoints where both keys were tried in this round
+        self._serial = 0  # of the last CONNECT
         self.epochs: dict[str, int] = {}  # the highest that was seen of each pair of brokers
         self._is_lost = False  # the preferred broker was lost just now: its partner comes first
         self._is_silent = False  # it was lost by its silence: others come first
@@ -103,6 +106,7 @@ class Rounds:
 
     def _begin_round(self, now: float, out: Effects) -> None:
         self.endpoints.tried.clear()
+        self._keys_tried.clear()
         if now >= self._retry_at_s:
             self._retry_at_s = math.inf
         pair = self._pair()
@@ -123,6 +127,7 @@ class Rounds:
     def _open(self, endpoint: str, phase: Phase, now: float, out: Effects) -> None:
         if self.phase is not Phase.OVER:
             self.endpoint = endpoint
+            self._is_shut = False
             self.heartbeat.end()
             out.append(Open(endpoint, self.endpoints.public_key(endpoint)))
             self._speak(phase, now, out, is_first=True)
@@ -146,6 +151,7 @@ class Rounds:
 
     def _connect_message(self, now: float) -> Connect:
         settings, user = self.settings, self._user
+        self._serial += 1
         return Connect(
             identity=settings.identity,
             nonce=settings.nonce,
@@ -157,6 +163,7 @@ class Rounds:
             home="" if self.endpoints.identity_of(self.endpoint) == self.home else fit_identity(self.home),
             process=settings.process,
             epochs={pair: epoch for pair, epoch in self.epochs.items() if pair},
+            serial=self._serial,
         )
 
     def _need_broker_message(self) -> NeedBroker:
@@ -167,16 +174,30 @@ class Rounds:
         if now >= self._until_s:
             self._next(self._why or f"no answer within {self.settings.connect_timeout_s:.3g} s", now, out)
         elif now >= self._resend_at_s:
+            if self._is_shut:  # it may be allowed by now
+                self._is_shut = False
+                out.append(Open(self.endpoint, self.endpoints.public_key(self.endpoint)))
             self._speak(self.phase, now, out)
 
     def _attempt_failed(self, why: str, now: float, out: Effects) -> None:
         """On to the next broker. If there is only this one, its time is waited for: it may come up meanwhile."""
         if self.phase is Phase.UP:
             self.lose(why, now, out)
+        elif self._try_other_key(now, out):
+            return
         elif len(self.endpoints.known) > 1:
             self._next(why, now, out)
         else:
             self._why = why
+            self._is_shut = why.startswith(KEY_REFUSED)
+
+    def _try_other_key(self, now: float, out: Effects) -> bool:
+        """A broker whose key is being rotated has two for a while: a handshake that fails is tried with the other."""
+        if self.endpoint in self._keys_tried or not self.endpoints.flip_key(self.endpoint):
+            return False
+        self._keys_tried.add(self.endpoint)
+        self._open(self.endpoint, self.phase, now, out)
+        return True
 
     # --- and the next ---------------------------------------------------------------------------------------------
 

@@ -7,10 +7,11 @@ Every accepted task gets exactly one outcome (spec, "the promise"), so each way 
 
 from __future__ import annotations
 
-from scale0.core import afar, changes, delivery, doubt, forwarding, hints, replication, task_rows, turns
+from scale0.core import afar, changes, delivery, doubt, forwarding, hints, replication, task_rows, turns, vitals
 from scale0.core.effects import Send
 from scale0.core.ledger import Entry
 from scale0.core.outcomes import DeadLetter
+from scale0.core.own_tasks import OWN
 from scale0.core.sessions import Session
 from scale0.core.state import State
 from scale0.core.workers import Worker, delist, enlist, release
@@ -184,15 +185,15 @@ def pass_part(state: State, entry: Entry, message: TaskReply) -> None:
 
 def settle_reply(state: State, entry: Entry, message: TaskReply) -> None:
     """The one outcome is a reply: it is kept for resends, and goes to the client."""
-    now = state.now
+    now = entry.settled_s = state.now
     state.ledger.settle(entry, False)
     if entry.joined:
         message = _joined(entry, message)
     service = entry.service
     service.meter.note(now, now - entry.accepted_s)
-    if message.status != OK:
-        service.meter.note_error(now)
     client = entry.client
+    if message.status != OK:
+        vitals.note_failure(state, service, client)
     body = message.body
     size = len(body[0]) if len(body) == 1 else sum(map(len, body))
     client.settled_s = now
@@ -219,10 +220,10 @@ def settle_error(state: State, entry: Entry, code: Code, text: str) -> None:
         task_rows.failed(state, entry, int(code))
     state.counters[f"error_{int(code)}"] += 1
     entry.service.meter.note(state.now, state.now - entry.accepted_s)
-    entry.service.meter.note_error(state.now)
-    if code == Code.WORKER_LOST and not entry.is_forwarded:
-        _bury(state, entry, code, text)
     client = entry.client
+    vitals.note_error(state, entry.service, client, int(code))
+    if code == Code.WORKER_LOST and not entry.is_forwarded and client.dialect is not OWN:
+        _bury(state, entry, code, text)
     error = Error(code=int(code), text=text, id=entry.id)
     client.settled_s = state.now
     if client.dialect.asks_again:
@@ -328,6 +329,7 @@ def expire(state: State, entry: Entry) -> None:
             settle_error(state, entry, Code.DEADLINE_IN_QUEUE, text)
         return
     strand(state, entry)
+    worker.recent.append(state.now - entry.sent_s)
     text = f"{worker.session.identity} did not reply by the deadline (attempt {entry.attempt})"
     settle_error(state, entry, Code.DEADLINE_IN_FLIGHT, text)
     if not worker.has_heartbeat:  # rule 18: past a deadline it leaves the LRU queue until it speaks

@@ -6,13 +6,14 @@ tasks then wait until their deadlines (rule 16). A name that nobody announced is
 
 from __future__ import annotations
 
+import math
 from collections import Counter, OrderedDict
 from collections.abc import Container
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from scale0.core.meters import Meter
+from scale0.core.meters import Meter, Tally
 from scale0.core.queues import Queue
 from scale0.core.settings import BrokerSettings
 from scale0.protocol import limits
@@ -45,6 +46,9 @@ class Service:
     own_idempotent: bool = False  # by the config and our own workers alone: what peers are told
     own_max_attempts: int = 1
     name_no: int = 0  # of its name, in the journal
+    room_s: float = -math.inf  # when its slots were last counted, for listings
+    capacity: int = 0
+    free: int = 0
 
 
 class Services:
@@ -53,6 +57,7 @@ class Services:
     def __init__(self, settings: BrokerSettings, now: float) -> None:
         self._settings = settings
         self.by_name: dict[str, Service] = {}
+        self.tally = Tally()
         for name in settings.service:
             self.add(name, now).is_announced = True
 
@@ -89,7 +94,7 @@ class Services:
             name=name,
             timeout_s=self._settings.timeout_s(name),
             queue=Queue(self._settings.ageing_s),
-            meter=Meter(now),
+            meter=Meter(now, self.tally),
             lru=OrderedDict(),
         )
         self.settle_terms(service)

@@ -19,6 +19,7 @@ from scale0.protocol.ids import id_prefix
 from scale0.protocol.messages import NO_VERSION, Error, TaskReply
 
 if TYPE_CHECKING:
+    from scale0.core.permissions import Grant
     from scale0.core.workers import Worker
 
 LIVENESS_RESOLUTION_S = 0.02
@@ -54,6 +55,9 @@ class Session:
     moved_s: float = -math.inf  # when it was last told to go elsewhere
     home: str = ""  # the broker that it was first sent to, if that is another one
     process: str = ""  # host:number, as it told
+    serial: int = 0  # of its newest CONNECT
+    key: str = ""  # the public key that it belongs to, if this broker asks for keys
+    grant: Grant | None = None  # what that key may do
     is_copied: bool = False  # it came with a copy of the partner's state that could be trusted
     # worker
     worker: Worker | None = None
@@ -67,6 +71,8 @@ class Session:
     kept: dict[int, TaskReply | Error] = field(default_factory=dict)  # settled outcomes by sequence, oldest first
     heavy: dict[int, int] = field(default_factory=dict)  # bytes of the large ones among them
     made: int = 0  # Majordomo: sequences that the broker made for it
+    paces: tuple[tuple[float, int], ...] = ()  # how far it had counted, and when: the last two looks (`vitals`)
+    troubles: list[tuple[int, int]] = field(default_factory=list)  # its errors, by spans of time
 
     @property
     def role(self) -> Role:

@@ -1,10 +1,12 @@
 """What a broker is told: its part of the network's document, and what only its own process knows.
 
 `document_for` makes the document of a network that is this broker alone; `settings_for` finds one broker's settings in
-a document. Passwords and the addresses that were really bound are the process's own and come from no document.
+a document. Who may manage it and the addresses that were really bound are the process's own and come from no document.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 import msgspec
 
@@ -25,10 +27,21 @@ class ServiceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeout_s: float | None = None  # None: default_timeout_s
 
 
-class ManagementSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who may send MANAGEMENTREQ: auth_id → SHA-256 of the password, in hex. Empty: nobody."""
+class ManagementSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How this broker is managed. Who may is in the file `users`; without one nobody is let in by a password."""
 
-    passwords: dict[str, str] = {}
+    http: str = ""  # HOST:PORT of the page and the API; empty: none
+    users: str = ""
+    audit: str = ""  # empty: in the state directory, or beside the users
+    allowed_hosts: list[str] = []  # names of the page, besides its address and those of this machine
+    trusted_proxies: list[str] = []  # whose word on a request's source is taken
+    tls_cert: str = ""
+    tls_key: str = ""
+    scrape_token_file: str = ""
+    colour: str = ""  # of the stripe in the page's header
+    webhook: str = ""  # an address that hears of alarms
+    otlp: str = ""  # an address that metrics are pushed to
+    plain_peers: Literal["none", "view", "operate", "admin"] = "view"  # the most that is done for peers without a key
 
 
 class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,6 +68,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     network: str = "scale0"
     join: str = "open"
     process: str = ""  # host:number of the process that this broker is
+    public_key: str = ""  # its own; with one, every connection is encrypted and has a key (`access`)
 
     @property
     def takeover_s(self) -> float:
@@ -91,6 +105,7 @@ def entry_for(settings: BrokerSettings) -> BrokerEntry:
         services=ALL if settings.services is None else settings.services,
         endpoints=settings.advertise,
         config_pub=settings.config_pub,
+        public_key=settings.public_key,
         joined=True,
     )
 

@@ -19,12 +19,16 @@ from scale0.core.journal import Journal
 from scale0.core.ledger import Ledger
 from scale0.core.network import Network
 from scale0.core.outcomes import DeadLetters, Outcomes
+from scale0.core.own_tasks import BrokerTasks
+from scale0.core.permissions import Access
 from scale0.core.services import Services
 from scale0.core.sessions import Session, Sessions
 from scale0.core.settings import BrokerSettings, Limits
+from scale0.core.snapshots import Snapshots
 from scale0.core.star import Pair
 from scale0.core.stream import Outgoing
 from scale0.core.timers import Timetable
+from scale0.core.vitals import Vitals
 from scale0.core.workers import Worker
 from scale0.protocol.codec import AnyMessage
 from scale0.protocol.messages import Error
@@ -48,6 +52,7 @@ class State:
         was_serving: bool = False,
         records: list[ConfigRecord] | None = None,
         seeds: list[str] | None = None,
+        seed_key: str = "",
         document: Document | None = None,
         boot: str = "",
     ) -> None:
@@ -67,14 +72,16 @@ class State:
         self.is_stopped = False  # draining is over
         self.has_settled = False  # unknown services no longer wait
         self.config = ConfigKeeper(settings, epoch, self.wall_us(), records or [], document)
-        self.network = Network(settings.identity, nonce, seeds or [], now)
+        self.network = Network(settings.identity, nonce, seeds or [], now, seed_key)
         self.visited = msgspec.msgpack.encode([settings.identity])  # before the options of a forwarded task
         self.sessions = Sessions()
         self.services = Services(settings, now)
         self.ledger = Ledger()
         self.outcomes = Outcomes(self.limits)
         self.dead_letters = DeadLetters(self.limits)
-        self.error_clients = ErrorClients(self.limits.error_clients)
+        self.access = Access(settings.public_key) if settings.public_key else None  # if it asks for keys
+        keys = self.access.keys if self.access is not None else None
+        self.error_clients = ErrorClients(self.limits.error_clients, keys)
         self.strangers: OrderedDict[Route, float] = OrderedDict()
         self.pair: Pair | None = None  # if it has a fallback broker, or is one
         self.stream: Outgoing | None = None  # while its fallback follows
@@ -85,6 +92,9 @@ class State:
         self.majordomo_beats: Timetable[str, Session] = Timetable(TURN_RESOLUTION_S)
         self.majordomo_made = 0
         self.counters: Counter[str] = Counter()
+        self.own = BrokerTasks(settings.identity, nonce, now)
+        self.vitals = Vitals(now)
+        self.snapshots = Snapshots()
         self.journal = Journal(boot) if boot else None  # if somebody records
         self.hints = Hints()
         self.damped: dict[str, Held] = {}  # workers that are asked last, by identity

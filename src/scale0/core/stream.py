@@ -68,6 +68,7 @@ class Opened(Change, tag=1):
     config_type: Literal["JSON", "XML", "ZPL"]
     floor: Count
     highest: Count
+    key: str = ""  # that it belongs to
 
 
 class Closed(Change, tag=2):

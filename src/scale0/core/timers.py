@@ -64,6 +64,15 @@ class Timetable(Generic[K, T]):
             self._first = min(self._buckets)
         return things
 
+    def soonest(self, count: int) -> list[T]:
+        """At least the `count` things that fall due next, if there are so many; they stay."""
+        things: list[T] = []
+        for bucket in sorted(self._buckets):
+            if len(things) >= count:
+                break
+            things.extend(self._buckets[bucket].values())
+        return things
+
     def next_s(self) -> float:
         """When `due` may have something, at the earliest."""
         return self._first * self._resolution_s if self._buckets else math.inf

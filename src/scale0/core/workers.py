@@ -12,6 +12,7 @@ its task, until the worker itself says that it is done, or is lost (rule 6).
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 
 from scale0.core.services import Service
@@ -19,6 +20,11 @@ from scale0.core.sessions import Session
 from scale0.protocol.messages import ServiceOffer, TaskId
 
 ANY_ATTEMPT = 0  # a slot whose attempt is not known: the worker held it before this broker knew it
+RECENT = 64  # tasks of one worker whose durations are remembered
+
+
+def _recent() -> deque[float]:
+    return deque(maxlen=RECENT)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -37,6 +43,7 @@ class Worker:
     dispatched: int = 0
     used: int = 0  # its turn in the LRU order of the broker that this one took over from; 0: used since, or new
     tier: int = 0  # a peer as a worker: how far it is (`afar`)
+    recent: deque[float] = field(default_factory=_recent)  # how long its last tasks took, from dispatch to answer
 
     @property
     def state(self) -> str:

@@ -50,6 +50,7 @@ def _check_connect(message: Connect) -> None:
     _version(message.config_version)
     _ids(message.in_flight)
     _between("covers_ms", message.covers_ms, 0, limits.REMAINING_MS_MAX)
+    _between("serial", message.serial, 0, limits.SERIAL_MAX)
     _bytes("home", message.home.encode(), 0, limits.IDENTITY_BYTES_MAX)
     _count("epochs", list(message.epochs), limits.EPOCHS_MAX)
     for primary, epoch in message.epochs.items():

@@ -27,6 +27,7 @@ TRIED_MAX: Final = 256  # endpoints in NEEDBROKER
 DOCUMENT_BYTES_MAX: Final = LONG_HEADER_BYTES_MAX - 16 * 1024  # in any format, so that one message carries it
 DOCUMENT_DEPTH_MAX: Final = 16
 EPOCH_MAX: Final = 2**63 - 1
+SERIAL_MAX: Final = 2**63 - 1  # CONNECTs of one process
 EPOCHS_MAX: Final = 64  # pairs of brokers whose epochs CONNECT names
 OPTIONS_BYTES_MAX: Final = 4096
 REMAINING_MS_MAX: Final = 7 * 24 * 3600 * 1000

@@ -173,6 +173,7 @@ class Connect(Rare):
     network: str = ""  # peer: the network that it belongs to; empty: it has no config yet
     is_joining: bool = False  # peer: it asks to be entered into the document
     epochs: dict[str, int] = {}  # client, worker: the highest epoch that it has seen of each pair of brokers
+    serial: int = 0  # client, worker: each CONNECT of a process has a higher one; 0: it does not count
 
 
 class Config(Rare):
@@ -251,11 +252,19 @@ class Disconnect(Rare):
 
 
 class ManagementReq(Rare):
+    """A command. Between peers there is no password, but the role that the user has at the sender."""
+
     auth_id: str
     auth_password: str
     seq: int
     command: str
     arguments: dict[str, Any] = {}
+    command_id: str = ""
+    brokers: list[str] | str = "own"  # whom it is for: who is asked, all of the network, or these
+    role: str = ""
+
+    def __repr__(self) -> str:
+        return f"ManagementReq({self.auth_id!r}, {self.command!r}, seq={self.seq}, …)"
 
 
 class ManagementRep(Rare):

@@ -77,7 +77,9 @@ class BrokerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     config_pub_port: int = 0  # 0: it publishes nothing
     config_pub: str = ""  # where its publisher is reached; empty: from config_pub_port
     config_sub_ports: list[str] = []  # publishers that it listens to; empty: those of every other broker
-    public_key: str = ""
+    public_key: str = ""  # CURVE, in Z85: who dials it, and whom it dials, knows it by this
+    next_public_key: str = ""  # the one that it will have after its key is rotated: either is accepted
+    max_role: Literal["view", "operate", "admin"] = "operate"  # the most that commands which it passes on may do
     state: Literal["active", "disabled"] = "active"  # what it starts as
     joined: bool = False  # it entered itself: it keeps its address here up to date, and stays until it is forgotten
     peers: list[PeerEntry] = []  # brokers that it links with; empty: every other one
@@ -149,6 +151,7 @@ class GroupBroker(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     endpoints: list[str] = []
     config_pub: str = ""
     public_key: str = ""
+    next_public_key: str = ""  # tried when the handshake with the other one fails
     partner: str = ""  # the other one of its pair, which holds its state and stands in for it
 
 

@@ -19,6 +19,7 @@ from scale0.protocol.document_reader import WHOLE_MAX
 from scale0.protocol.network import ALL, BrokerEntry, Document
 from scale0.protocol.network_addresses import TCP, is_address
 from scale0.protocol.problems import FOUND_MAX, Place, Places, Problem, hint, problem, refusal, shown
+from scale0.protocol.public_keys import is_key
 
 PORT_MAX: Final = 65_535
 RESERVED: Final = ("scale0.", "mmi.")  # rule 34: the broker itself serves them
@@ -35,7 +36,7 @@ def check(document: Document, source: str = "config", places: Places | None = No
 
 def problems(document: Document) -> list[Problem]:
     """All that is wrong with `document`; empty if it is good."""
-    rules = (_values, _names, _brokers, _groups, _services)
+    rules = (_values, _names, _brokers, _keys, _groups, _services)
     return list(islice(chain.from_iterable(rule(document, Place()) for rule in rules), FOUND_MAX))
 
 
@@ -179,6 +180,23 @@ def _one_broker(entry: BrokerEntry, place: Place) -> Iterator[Problem]:
     # `services` is a list of names, or "all" in its place.
     if not isinstance(entry.services, str):
         yield from offered(entry.services, place.field("services"))
+
+
+def _keys(document: Document, place: Place) -> Iterator[Problem]:
+    """A key is one broker's alone: by it the others know who speaks."""
+    owners: dict[str, str] = {}
+    for index, entry in enumerate(document.brokers):
+        there = place.field("brokers").item(index, entry.identity)
+        for name, key in (("public_key", entry.public_key), ("next_public_key", entry.next_public_key)):
+            if not key:
+                continue
+            if not is_key(key):
+                yield problem(there.field(name), f"{shown(key)} is no public key; scale0 keys show prints one")
+            elif key in owners:
+                yield problem(there.field(name), f"it is the key of {shown(owners[key])} already; each has its own")
+            owners[key] = entry.identity
+        if entry.next_public_key and not entry.public_key:
+            yield problem(there.field("next_public_key"), "there is no public_key that it could follow")
 
 
 def _bind(entry: BrokerEntry, place: Place) -> Iterator[Problem]:

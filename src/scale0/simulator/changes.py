@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from scale0.core.config_service import Later
+from scale0.core.askers import Later
 from scale0.errors import ProtocolError
 from scale0.protocol import documents
 from scale0.protocol.codes import Code

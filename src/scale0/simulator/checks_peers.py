@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from scale0.core.afar import split_options
-from scale0.core.config_service import ASKERS_MAX
+from scale0.core.askers import ASKERS_MAX
 from scale0.core.effects import Send
 from scale0.protocol.codec import AnyMessage
 from scale0.protocol.codes import Code

@@ -12,6 +12,7 @@ from scale0.simulator.host import BrokerHost
 from scale0.simulator.majordomo_actors import MajordomoWorker
 from scale0.simulator.native_actors import ClientProcess, WorkerProcess
 from scale0.simulator.network_faults import NetworkFaults
+from scale0.simulator.operator_faults import OperatorFaults
 from scale0.simulator.process import Process
 from scale0.simulator.star_faults import StarFaults
 
@@ -53,6 +54,9 @@ class Faults:
             star = StarFaults(world, self._random)
             chosen |= star.chosen()
             owners |= dict.fromkeys(star.chosen(), star)
+        operator = OperatorFaults(world, self._random)
+        chosen = chosen | operator.chosen()
+        owners |= dict.fromkeys(operator.chosen(), operator)
         wanted = world.profile.faults
         self._kinds = [kind for kind in chosen if wanted is None or kind in wanted]
         self._weights = [chosen[kind] for kind in self._kinds]

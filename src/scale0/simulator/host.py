@@ -12,6 +12,7 @@ from scale0.core.broker import Broker
 from scale0.core.effects import (
     Alarm,
     Answered,
+    Asked,
     Dial,
     Effect,
     HangUp,
@@ -28,16 +29,19 @@ from scale0.protocol import codec
 from scale0.protocol.dialects import PEER, Dialect, Role
 from scale0.protocol.network import ConfigRecord, Document
 from scale0.simulator.checks_broker import BrokerChecks
+from scale0.simulator.gatekeeper import Gatekeeper
 from scale0.simulator.links import DialedLink, DialedLinks, is_dialed
 from scale0.simulator.machine import Machine
 from scale0.simulator.network import Connection
 from scale0.simulator.process import Process
+from scale0.simulator.profiles import MANAGER, PASSWORD
 from scale0.simulator.transitions import Transitions
 
 if TYPE_CHECKING:
     from scale0.simulator.world import World
 
 NEVER = 1 << 30  # effects; more than any run has
+GATE_S = 0.02  # what the gate takes to decide
 
 
 class BrokerHost(Machine):
@@ -63,6 +67,7 @@ class BrokerHost(Machine):
         self.listens_to: list[str] = []
         self.broker: Broker
         self.checks: BrokerChecks
+        self.gatekeeper: Gatekeeper
         self.transitions: Transitions
         # what is kept over restarts
         self.state = "active"
@@ -96,6 +101,8 @@ class BrokerHost(Machine):
             seeds=self.seeds,
             document=self.document,
         )
+        users = {MANAGER: PASSWORD} if self.world.profile.is_managed else {}
+        self.gatekeeper = Gatekeeper(self.broker, users)
         self.checks = BrokerChecks(self.world, self, self.broker.state.mode)
         self.transitions = Transitions(self.world, self)
         self.world.trace.event(self.now, self.name, f"starts, {self.broker.state.mode}")
@@ -265,8 +272,22 @@ class BrokerHost(Machine):
         elif isinstance(effect, Publish):
             self.world.versions.said(self, effect.message.config_version)
             self.world.network.publish(self, effect.message.identity, effect.message.config_version)
+        elif isinstance(effect, Asked):
+            self.world.schedule.after(GATE_S, self._decide, self.gatekeeper, effect)
         elif isinstance(effect, Answered):
             self.world.trace.event(self.now, self.name, f"answered: {effect.message}")
+            follow_ups = self.gatekeeper.answered(effect, self.now)
+            if follow_ups:
+                self.world.schedule.after(0.0, self._follow_up, self.gatekeeper, follow_ups)
+
+    def _decide(self, gatekeeper: Gatekeeper, asked: Asked) -> None:
+        """The gate takes its time, and dies with its broker."""
+        if self.is_running and not self.is_paused and gatekeeper is self.gatekeeper:
+            self._perform(gatekeeper.decide(asked, self.now))
+
+    def _follow_up(self, gatekeeper: Gatekeeper, effects: list[Effect]) -> None:
+        if self.is_running and gatekeeper is self.gatekeeper:
+            self._perform(effects)
 
     def _send(self, send: Send) -> str:
         """Why it could not be sent, or nothing."""

@@ -12,7 +12,7 @@ from scale0.protocol import codec, dialects
 from scale0.protocol.dialects import Dialect
 from scale0.protocol.majordomo import MdpDisconnect, MdpHeartbeat, MdpReady, MdpReply, MdpRequest
 from scale0.simulator.network import Socket
-from scale0.simulator.process import Process
+from scale0.simulator.process import Process, behaviour_of
 
 if TYPE_CHECKING:
     from scale0.simulator.world import World
@@ -85,7 +85,7 @@ class MajordomoWorker(Process):
             address, empty, body = frames[1], frames[2], frames[3:]
             assert empty == b""
             self.world.promises.started(self.label, self.service, body[0])
-            delay_s = self.random.random() * (1.0 if body[1] == b"slow" else 0.05)
+            delay_s = self.random.random() * (1.0 if behaviour_of(body) == b"slow" else 0.05)
             self.after(delay_s, self._reply, socket, address, body, 0)
         elif command == (b"\x05" if self.version == 1 else b"\x06"):
             self._register()
@@ -117,7 +117,7 @@ class MajordomoWorker(Process):
         if socket is not self.socket:
             return
         answer = (body[0], self.label.encode(), b"0")
-        if self.version == 2 and body[1] == b"stream" and part < 2:
+        if self.version == 2 and behaviour_of(body) == b"stream" and part < 2:
             self._say(MdpReply(address, answer, final=False))
             self.after(self.random.random() * 0.1, self._reply, socket, address, body, part + 1)
         else:

@@ -19,7 +19,7 @@ from scale0.protocol import dialects, native
 from scale0.protocol.ids import show_id
 from scale0.protocol.messages import ServiceOffer, Status, Task, TaskReply
 from scale0.simulator.checks_promise import Submitted
-from scale0.simulator.process import SessionProcess
+from scale0.simulator.process import SessionProcess, behaviour_of
 
 if TYPE_CHECKING:
     from scale0.simulator.world import World
@@ -182,7 +182,7 @@ class WorkerProcess(SessionProcess):
     def _work(self, task: Task, part: int) -> None:
         if self.running.get((task.id, task.attempt)) is not task:
             return
-        behaviour = task.body[1]
+        behaviour = behaviour_of(task.body)
         if behaviour == b"stream" and part < STREAM_PARTS:
             self._reply(task, Status.OK, part, final=False)
             self.after(self.random.random() * 0.2, self._work, task, part + 1)
@@ -199,7 +199,7 @@ class WorkerProcess(SessionProcess):
     def _abort(self, abort: Abort) -> None:
         self.world.count("effect", "Abort")
         task = self.stuck.get((abort.id, abort.attempt))
-        if task is not None and task.body[1] == b"hang":
+        if task is not None and behaviour_of(task.body) == b"hang":
             del self.stuck[abort.id, abort.attempt]
             self.after(0.01, self._finish, task)
 
@@ -207,8 +207,9 @@ class WorkerProcess(SessionProcess):
         if self.running.get((task.id, task.attempt)) is not task:
             return
         del self.running[task.id, task.attempt]
-        part = STREAM_PARTS if task.body[1] == b"stream" else 0
-        self._reply(task, Status.FAILED if task.body[1] == b"fail" else Status.OK, part)
+        behaviour = behaviour_of(task.body)
+        part = STREAM_PARTS if behaviour == b"stream" else 0
+        self._reply(task, Status.FAILED if behaviour == b"fail" else Status.OK, part)
         if self.world.profile.kind == "rough" and self.random.random() < 0.03:
             self._say_again(task)
         self._start_next()

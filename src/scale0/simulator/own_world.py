@@ -20,7 +20,7 @@ from scale0.encoding import Signature, encode_arguments
 from scale0.protocol.messages import Error, Status, Task, TaskId, TaskReply
 from scale0.simulator.checks_promise import OWN, PromiseChecks, Submitted
 from scale0.simulator.native_actors import ClientProcess, WorkerProcess
-from scale0.simulator.process import Process
+from scale0.simulator.process import Process, behaviour_of
 from scale0.simulator.profiles import Profile
 from scale0.simulator.trace import Trace
 from scale0.simulator.workload import Workload
@@ -132,7 +132,7 @@ class OwnWorker(WorkerProcess):
             self._finish(task)
 
     def _work(self, task: Task, part: int) -> None:
-        if not task.body[1].startswith(OWN):  # a probe, after the load
+        if not behaviour_of(task.body).startswith(OWN):  # a probe, after the load
             super()._work(task, part)
         elif part == 0:
             self.after(self.world.work_s(task.service, self.random), self._work, task, 1)
@@ -140,7 +140,7 @@ class OwnWorker(WorkerProcess):
             self._finish(task)
 
     def _finish(self, task: Task) -> None:
-        if not task.body[1].startswith(OWN):
+        if not behaviour_of(task.body).startswith(OWN):
             super()._finish(task)
         elif self.running.pop((task.id, task.attempt), None) is not None:
             self._reply(task, self.world.call(task))

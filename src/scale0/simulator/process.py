@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scale0.core.link_settings import Phase
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 HEEDS = (Phase.CONNECTING, Phase.UP)  # whoever waits, or asks for another broker, does not hear this one
 MOVES = frozenset((ChangeBroker, Error))  # what may send a participant elsewhere
 BUSY_WAKES_MAX = 30  # so many wakes without any time passing mean that a real shell would spin
+
+
+def behaviour_of(body: Sequence[bytes]) -> bytes:
+    """What a task asks of its handler: its body's second frame. A task of an operator asks for nothing."""
+    return body[1] if len(body) > 1 else b"ok"
 
 
 class Process:

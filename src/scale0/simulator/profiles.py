@@ -7,12 +7,11 @@ workers with room: their dispatches differ by at most one, I13); the others are 
 
 from __future__ import annotations
 
-import hashlib
 from random import Random
 
 import msgspec
 
-from scale0.core.settings import BrokerSettings, Limits, ManagementSettings, ServiceSettings
+from scale0.core.settings import BrokerSettings, Limits, ServiceSettings
 from scale0.simulator.network import NetworkProfile
 from scale0.simulator.shapes import Shape
 
@@ -81,11 +80,8 @@ class Profile(msgspec.Struct, frozen=True):
             service=configured,
             limits=self.limits,
             advertise=[endpoint],
-            management=ManagementSettings(_PASSWORDS if self.is_managed else {}),
         )
 
-
-_PASSWORDS = {MANAGER: hashlib.sha256(PASSWORD.encode()).hexdigest()}
 
 SERVICES = [
     ServiceProfile("once", idempotent=False, max_attempts=3),

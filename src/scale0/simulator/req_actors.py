@@ -22,7 +22,7 @@ from scale0.protocol.messages import (
     TaskReply,
 )
 from scale0.simulator.network import Socket
-from scale0.simulator.process import Process
+from scale0.simulator.process import Process, behaviour_of
 
 if TYPE_CHECKING:
     from scale0.simulator.world import World
@@ -140,5 +140,5 @@ class ReqWorker(ReqProcess):
     def _reply(self, socket: Socket, task: Task) -> None:
         if socket is self.socket and not self.is_waiting:
             body = (task.body[0], self.label.encode(), b"%d" % task.attempt)
-            status = Status.FAILED if task.body[1] == b"fail" else Status.OK
+            status = Status.FAILED if behaviour_of(task.body) == b"fail" else Status.OK
             self.ask(TaskReply(task.id, body, task.attempt, status))
