@@ -142,7 +142,7 @@ class Signature:
                 raise EncodingError(f"{self.name} takes a body of one frame, not {len(body)}")
             body = (b"\x90",)
         frame = body[0]
-        if options == RAW or (self._takes_raw and options != ENCODED and _encoding(options) is None):
+        if options == RAW or (options != ENCODED and self._is_raw(options)):
             return ((frame,) if self._takes_raw else self._raw_argument(frame)), {}
         quick = self._quick.get(frame[0] if frame else 0)
         if quick is not None:
@@ -151,6 +151,11 @@ class Signature:
             except _BAD:
                 pass  # the longer way finds the parameter to name
         return self._bind(*_arguments(frame or b"\x90", self.name))
+
+    def _is_raw(self, options: bytes) -> bool:
+        """Whether a body is one argument as it stands: its sender says so, or says nothing and bytes are wanted."""
+        encoding = _encoding(options)
+        return encoding == "raw" or (encoding is None and self._takes_raw)
 
     def encode_result(self, value: Any, options: bytes = b"") -> Body:
         """The body for a handler's result, or for one part of it; `options` are those of its TASK."""

@@ -73,10 +73,17 @@ class Unreachable(Scale0Error):
 
     def __str__(self) -> str:
         where = ", ".join(self.tried) or "any known address"
-        lines = [f"no broker at {where} after {self.waited_s:.3g} s"]
+        what = "no broker that serves" if self.is_answered else "no broker"
+        lines = [f"{what} at {where} after {self.waited_s:.3g} s"]
         lines += [f"  {endpoint}: {why}" for endpoint, why in self.tried.items()]
-        lines.append("  start one: scale0 broker")
+        if not self.is_answered:
+            lines.append("  start one: scale0 broker")
         return "\n".join(lines)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether somebody is there, and only does not take us: by its code, or by what it wants of a handshake."""
+        return any(why[:3].isdigit() or "this key" in why or "encryption" in why for why in self.tried.values())
 
 
 class SessionRefused(Unreachable):
@@ -131,7 +138,7 @@ class DeadlineExceeded(TaskError):
 
 
 class TaskCancelled(TaskError):
-    """499: the client cancelled it."""
+    """499: the client cancelled it, or an operator did."""
 
 
 class WorkerLost(TaskError):

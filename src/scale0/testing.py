@@ -18,7 +18,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from scale0.core.settings import BrokerSettings
     from scale0.protocol.network import Document
     from scale0.transport.running import InProcess, InThread
+    from scale0.transport.security import Security
     from scale0.transport.server import Server
 
 START_S: Final = 60.0  # the longest wait for a broker's answer, or for brokers to find one another
@@ -51,6 +52,7 @@ class TestBroker:
         seeds: Sequence[str] = (),
         document: Document | None = None,
         telemetry: Path | None = None,
+        security: Security | None = None,
     ) -> None:
         self.settings = settings
         self.seeds = list(seeds)
@@ -60,6 +62,7 @@ class TestBroker:
         self._document = document
         self._state_dir = state_dir
         self._telemetry = telemetry
+        self._security = security
         self._is_process = process
         self._runner: InThread | InProcess | None = None
 
@@ -111,6 +114,7 @@ class TestBroker:
             document=self._document,
             state_dir=str(self._state_dir) if self._state_dir else None,
             telemetry=Telemetry(str(self._telemetry), str(self._telemetry / "data")) if self._telemetry else None,
+            security=self._security,
         )
         self._runner = InProcess(order) if self._is_process else InThread(order)
         self._addresses, self._publish = self._runner.endpoints, self._runner.publishes_at
@@ -163,6 +167,21 @@ class TestBroker:
         return document
 
 
+def managed_by(directory: Path, users: Mapping[str, str], role: str = "admin") -> dict[str, str]:
+    """The `management` of a broker that these users, names and passwords, may manage; its files are in `directory`.
+
+    The passwords' hashes are weak, and quick: for tests.
+    """
+    from argon2 import PasswordHasher
+
+    from scale0.management.users import User, write_users
+
+    hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    path = directory / "users.json"
+    write_users(path, {name: User(hasher.hash(password), role) for name, password in users.items()})
+    return {"users": str(path)}
+
+
 @contextlib.contextmanager
 def broker(
     *,
@@ -174,11 +193,13 @@ def broker(
     seeds: Sequence[str] = (),
     document: Document | None = None,
     telemetry: Path | None = None,
+    security: Security | None = None,
     **settings: Any,
 ) -> Iterator[TestBroker]:
     """A running broker that ends with the `with` block. With `seeds` it joins the network of those brokers.
 
-    With `telemetry` it records there: segments are in `telemetry / "data"`, complete when it has stopped.
+    With `telemetry` it records there: segments are in `telemetry / "data"`, complete when it has stopped. With
+    `security`, the files of its key and of the keys that it allows, everything is encrypted.
     """
     from scale0.transport.settings_file import from_keywords
 
@@ -192,6 +213,7 @@ def broker(
         seeds=seeds,
         document=document,
         telemetry=telemetry,
+        security=security,
     )
     running.start()
     try:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import json
 import re
 import signal
@@ -26,6 +25,7 @@ import tomli_w
 
 from scale0.client.manager import manage
 from scale0.errors import Scale0Error
+from scale0.testing import managed_by
 from tests.cli.processes import ROOT, environment
 
 LIMIT_S = 90.0  # far beyond what anything here takes; only a hang reaches it
@@ -93,8 +93,8 @@ class BrokerProcess:
 
     def write(self, keys: Keys) -> None:
         """Put these keys into its settings file."""
-        digest = hashlib.sha256(PASSWORD.encode()).hexdigest()
-        self.file.write_text(tomli_w.dumps({**keys, "management": {"passwords": {OPERATOR: digest}}}))
+        management = managed_by(self.directory, {OPERATOR: PASSWORD})
+        self.file.write_text(tomli_w.dumps({**keys, "management": management}))
 
     @property
     def door(self) -> str:

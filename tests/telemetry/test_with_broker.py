@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import resource
@@ -24,10 +23,10 @@ from scale0.events import TASK
 from scale0.telemetry import catalogue, frames, log
 from scale0.telemetry.frames import Kind
 from scale0.telemetry.place import Place
-from scale0.testing import TestBroker, broker, running_network
+from scale0.testing import TestBroker, broker, managed_by, running_network
 
 LIMIT_S = 60.0
-PASSWORDS = {"passwords": {"ops": hashlib.sha256(b"secret").hexdigest()}}
+USERS = {"ops": "secret"}
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
@@ -193,7 +192,9 @@ def fetch(endpoints: list[str], place: Path) -> Summary:
 def test_all_that_two_brokers_recorded_arrives_though_one_was_away(tmp_path: Path) -> None:
     """One is away while the other one is asked, and has recorded runs that nobody has fetched when it is back."""
     place = tmp_path / "all"
-    with running_network(2, telemetry=tmp_path, state_dir=tmp_path / "state", management=PASSWORDS) as network:
+    with running_network(
+        2, telemetry=tmp_path, state_dir=tmp_path / "state", management=managed_by(tmp_path, USERS)
+    ) as network:
         first, second = network.brokers
         with echo(first.endpoint), echo(second.endpoint, "w2"):
             call(first.endpoint, 100)
@@ -220,7 +221,7 @@ def test_all_that_two_brokers_recorded_arrives_though_one_was_away(tmp_path: Pat
 
 
 def test_a_broker_that_records_nothing_says_so(tmp_path: Path) -> None:
-    with broker(identity="eu-1", management=PASSWORDS) as running:
+    with broker(identity="eu-1", management=managed_by(tmp_path, USERS)) as running:
         summary = fetch([running.endpoint], tmp_path)
     assert "--telemetry" in summary.failed["eu-1"]
 

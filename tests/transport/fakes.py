@@ -53,3 +53,6 @@ class FakeCore:
     def next_deadline(self) -> float:
         self.asked += 1
         return self.deadline_s
+
+    def introduce(self, route: Route, key: str) -> None:
+        raise AssertionError("no connection has a key here")

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scale0.core.settings import BrokerSettings
+from scale0.core.settings import BrokerSettings, ManagementSettings
 from scale0.errors import SettingsError
 from scale0.protocol.network import Document, Limits
 from scale0.transport.settings_file import (
@@ -21,9 +20,7 @@ from scale0.transport.settings_file import (
     settings_of,
 )
 
-DIGEST = hashlib.sha256(b"secret").hexdigest()
-
-TOML = f"""
+TOML = """
 identity = "eu-1"
 bind = "tcp://127.0.0.1:6000"
 default_heartbeat_interval = 1.5
@@ -33,13 +30,14 @@ sessions = 100
 [service.render]
 idempotent = true
 timeout = 5
-[management.passwords]
-ops = "{DIGEST}"
+[management]
+users = "/etc/scale0/users.json"
+allowed_hosts = ["eu-1"]
 """
-JSON = f"""{{"identity": "eu-1", "bind": "tcp://127.0.0.1:6000", "hbeatinterval": 1.5, "limits": {{"sessions": 100}},
-"join_addresses": ["tcp://10.0.0.2:5555"], "service": [{{"name": "render", "idempotent": true, "timeout_s": 5}}],
-"management": {{"passwords": {{"ops": "{DIGEST}"}}}}}}"""
-ZPL = f"""identity = eu-1
+JSON = """{"identity": "eu-1", "bind": "tcp://127.0.0.1:6000", "hbeatinterval": 1.5, "limits": {"sessions": 100},
+"join_addresses": ["tcp://10.0.0.2:5555"], "service": [{"name": "render", "idempotent": true, "timeout_s": 5}],
+"management": {"users": "/etc/scale0/users.json", "allowed_hosts": ["eu-1"]}}"""
+ZPL = """identity = eu-1
 bind = tcp://127.0.0.1:6000
 default_heartbeat_interval = 1.5
 join_addresses = tcp://10.0.0.2:5555
@@ -49,16 +47,16 @@ service = render
     idempotent = true
     timeout = 5
 management
-    passwords
-        ops = {DIGEST}
+    users = /etc/scale0/users.json
+    allowed_hosts = eu-1
 """
-XML = f"""<scale0>
+XML = """<scale0>
 <identity>eu-1</identity><bind>tcp://127.0.0.1:6000</bind>
 <default_heartbeat_interval>1.5</default_heartbeat_interval>
 <join_addresses>tcp://10.0.0.2:5555</join_addresses>
 <limits><sessions>100</sessions></limits>
 <service><name>render</name><idempotent>true</idempotent><timeout>5</timeout></service>
-<management><passwords><ops>{DIGEST}</ops></passwords></management>
+<management><users>/etc/scale0/users.json</users><allowed_hosts>eu-1</allowed_hosts></management>
 </scale0>"""
 
 NETWORK = """network = "prod"
@@ -95,11 +93,11 @@ def test_every_format_says_the_same(tmp_path: Path, name: str, text: str) -> Non
     file = load(write(tmp_path, text, name))
     assert (file.local.identity, file.local.bind) == ("eu-1", "tcp://127.0.0.1:6000")
     assert file.local.join_addresses == ["tcp://10.0.0.2:5555"]
-    assert file.local.management.passwords == {"ops": DIGEST}
+    assert file.local.management == ManagementSettings(users="/etc/scale0/users.json", allowed_hosts=["eu-1"])
     assert (file.document.default_heartbeat_interval_s, file.document.limits.sessions) == (1.5, 100)
     settings = settings_of(file)
     assert settings.service["render"].timeout_s == 5
-    assert settings.management.passwords == {"ops": DIGEST}
+    assert settings.management == file.local.management
 
 
 def test_document_and_local_keys_are_parted(tmp_path: Path) -> None:
@@ -168,7 +166,7 @@ def test_unknown_key_names_file_line_and_near_names(tmp_path: Path) -> None:
 
 def test_unknown_key_without_near_names_lists_what_is_allowed(tmp_path: Path) -> None:
     text = refused(tmp_path, "[management]\nzzz = 1\n")
-    assert "line 2: management.zzz: unknown key; allowed here: passwords" in text
+    assert "line 2: management.zzz: unknown key; allowed here: http, users, audit" in text
 
 
 @pytest.mark.parametrize(
@@ -199,7 +197,11 @@ def test_value_of_the_wrong_type_names_line_and_key_in_every_format(tmp_path: Pa
         ('advertise = ["eu-1"]', "line 1: advertise: 'eu-1' is no address"),
         ('join_addresses = ["eu-1:5"]', "line 1: join_addresses: 'eu-1:5' is no address"),
         ('services = ["mmi.x"]', "line 1: services: 'mmi.x': names that begin"),
-        ('[management.passwords]\nops = "secret"\n', "line 2: management.passwords.ops: not the SHA-256"),
+        ('[management]\nhttp = "8480"\n', "line 2: management.http: '8480' is no address such as 127.0.0.1:8480"),
+        ('[management]\nhttp = "127.0.0.1:99999"\n', "line 2: management.http: '127.0.0.1:99999' is no address"),
+        ('[management]\ntls_cert = "a.pem"\n', "management.tls_key: a certificate and its key go together"),
+        ('[management]\nwebhook = "http://example.com/"\n', "line 2: management.webhook: http://example.com would"),
+        ('[management]\nplain_peers = "root"\n', "line 2: management.plain_peers: "),
     ],
 )
 def test_what_does_not_hold_is_named_with_its_line(tmp_path: Path, text: str, told: str) -> None:
@@ -207,6 +209,7 @@ def test_what_does_not_hold_is_named_with_its_line(tmp_path: Path, text: str, to
 
 
 def test_a_refusal_never_shows_a_password(tmp_path: Path) -> None:
+    """As the file had them in a former version."""
     assert "hunter2" not in refused(tmp_path, '[management.passwords]\nops = "hunter2"\n')
 
 

@@ -36,6 +36,8 @@ class AsyncClient:
         connect_timeout: float = 3.0,
         retry_forever: bool = False,
         save_config: Path | str | None = None,
+        key: Path | str | None = None,
+        server_key: str | None = None,
     ) -> None:
         self._options = ClientOptions.read(
             addresses,
@@ -44,6 +46,8 @@ class AsyncClient:
             connect_timeout_s=connect_timeout,
             retry_forever=retry_forever,
             save_config=save_config,
+            key=key,
+            server_key=server_key,
         )
         self._driver = LoopDriver(self._options)
 

@@ -31,6 +31,9 @@ class Client:
     a call says otherwise. `save_config` names a file that keeps what was learned of the network: the next client with
     the same file finds a broker even if none of `addresses` is up. Keyword arguments of a call go to the service,
     except those named in its signature here.
+
+    Brokers that ask for keys get `key`, the name or path of a key file, and must have `server_key`, their public key
+    (one for all addresses, or one for each, with commas). Without them SCALE0_KEY and SCALE0_SERVER_KEY are taken.
     """
 
     def __init__(
@@ -41,6 +44,8 @@ class Client:
         connect_timeout: float = 3.0,
         retry_forever: bool = False,
         save_config: Path | str | None = None,
+        key: Path | str | None = None,
+        server_key: str | None = None,
     ) -> None:
         self._options = ClientOptions.read(
             addresses,
@@ -49,6 +54,8 @@ class Client:
             connect_timeout_s=connect_timeout,
             retry_forever=retry_forever,
             save_config=save_config,
+            key=key,
+            server_key=server_key,
         )
         self._driver = Driver(self._options)
 

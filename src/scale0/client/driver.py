@@ -68,6 +68,7 @@ class Driver:
     def submit(self, sendings: Sequence[Sending], timeout_s: float, priority: int) -> None:
         """Send tasks of one service; outcomes come to their records."""
         self._check()
+        sendings = self.engine.traced(sendings)
         with self.state:
             self.engine.submit_all(sendings, timeout_s, priority)
             now = _monotonic()
@@ -88,9 +89,10 @@ class Driver:
         """Send one task and wait for its outcome; whatever ends the waiting early gives the task up."""
         self._check()
         record = sending[0]
+        sendings = self.engine.traced((sending,))
         try:
             with self.state:
-                self.engine.submit_all((sending,), timeout_s, priority)
+                self.engine.submit_all(sendings, timeout_s, priority)
                 self._wait(record, timeout_s + GRACE_S)
         except BaseException as error:
             self.cancel([record])

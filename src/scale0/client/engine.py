@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+from scale0 import tracing
 from scale0.client.options import ClientOptions
 from scale0.client.record import Outcome, Record, too_many_parts
 from scale0.core.client_session import ClientSession
@@ -46,7 +47,7 @@ class Engine:
 
     def __init__(self, options: ClientOptions) -> None:
         self.options = options
-        self.dealer = Dealer()
+        self.dealer = Dealer(options.pair)
         self.saved_config = SavedConfigFile(options.save_config, _note)
         self.session = self._new_session()
         self.records: dict[TaskId, Record] = {}
@@ -80,6 +81,14 @@ class Engine:
     def submit(self, record: Record, body: Body, options: bytes, timeout_s: float, priority: int) -> None:
         """Send a task; its outcome comes to `record`."""
         self.submit_all(((record, body, options),), timeout_s, priority)
+
+    def traced(self, sendings: Sequence[Sending]) -> Sequence[Sending]:
+        """The tasks as they are to be submitted: with their spans, if tracing is on. Runs foreign code then.
+
+        A question that another process may ask again is not traced, for its options are a part of it.
+        """
+        tracer = tracing.tracer
+        return sendings if tracer is None or self.options.repeats is not None else tracer.begin(sendings)
 
     def submit_all(self, sendings: Sequence[Sending], timeout_s: float, priority: int) -> None:
         """Send tasks of one service; their outcomes come to their records. If one cannot be taken, none is."""

@@ -44,7 +44,7 @@ class LoopDriver:
     def submit(self, sendings: Sequence[Sending], timeout_s: float, priority: int) -> None:
         """Send tasks of one service; outcomes come to their records."""
         self._after_use()
-        self.engine.submit_all(sendings, timeout_s, priority)
+        self.engine.submit_all(self.engine.traced(sendings), timeout_s, priority)
 
     def cancel(self, records: Iterable[Record]) -> None:
         """Nobody wants these any more."""

@@ -11,7 +11,8 @@ import math
 import os
 import secrets
 import time
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Literal
 
 import zmq
 
@@ -29,6 +30,7 @@ from scale0.protocol.messages import (
     Message,
 )
 from scale0.transport.dealer import Dealer
+from scale0.transport.key_files import own_pair, server_keys
 
 NO_ANSWER: Final = "it listens, and does not answer as a Scale0 broker"
 POLL_MS: Final = 50  # how often the connection's failures are looked at while nothing comes
@@ -42,17 +44,29 @@ def manage(
     auth_id: str,
     auth_password: str,
     timeout_s: float = 5.0,
+    brokers: list[str] | Literal["own", "all"] = "own",
+    command_id: str = "",
+    key: Path | str | None = None,
+    server_key: str | None = None,
 ) -> Any:
-    """Have the broker at `endpoint` carry out `command`, and return its result."""
+    """Have the broker at `endpoint` carry out `command`, and return its result.
+
+    With `brokers` others do so, too: all of its network, or these; the result has a row for each. `key` and
+    `server_key` are for brokers that ask for keys, as in `Client`.
+    """
     request = ManagementReq(
         auth_id=auth_id,
         auth_password=auth_password,
         seq=secrets.randbelow(2**31) + 1,
         command=command,
         arguments=arguments or {},
+        brokers=brokers,
+        command_id=command_id,
     )
-    dealer = Dealer()
-    dealer.open(endpoint)
+    pair = own_pair(key)
+    public_keys = server_keys(server_key, [endpoint], is_needed=pair is not None)
+    dealer = Dealer(pair)
+    dealer.open(endpoint, public_keys.get(endpoint, ""))
     try:
         return _Exchange(dealer, request, timeout_s).run()
     finally:

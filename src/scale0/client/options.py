@@ -17,6 +17,7 @@ from scale0.core.link import LinkSettings
 from scale0.errors import UsageError
 from scale0.protocol import limits
 from scale0.transport.addresses import read_addresses
+from scale0.transport.key_files import KeyPair, own_pair, server_keys
 from scale0.transport.saved_config import check_path
 
 DEFAULT_TIMEOUT_S: Final = 60.0
@@ -41,13 +42,28 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     retry_forever: bool = False
     save_config: Path | None = None  # the file that keeps the last config
     repeats: Repeats | None = None
+    pair: KeyPair | None = None  # its own key
+    public_keys: dict[str, str] = {}  # endpoint → the broker's; with any, everything is encrypted
 
     @classmethod
     def read(
-        cls, addresses: tuple[str | Iterable[str], ...], *, save_config: Path | str | None = None, **options: Any
+        cls,
+        addresses: tuple[str | Iterable[str], ...],
+        *,
+        save_config: Path | str | None = None,
+        key: Path | str | None = None,
+        server_key: str | None = None,
+        **options: Any,
     ) -> ClientOptions:
-        """Options with the addresses as `read_addresses` takes them."""
-        made = cls(endpoints=read_addresses(addresses), save_config=check_path(save_config), **options)
+        """Options with the addresses as `read_addresses` takes them, and keys as `key_files` does."""
+        endpoints, pair = read_addresses(addresses), own_pair(key)
+        made = cls(
+            endpoints=endpoints,
+            save_config=check_path(save_config),
+            pair=pair,
+            public_keys=server_keys(server_key, endpoints, is_needed=pair is not None),
+            **options,
+        )
         check_timeout(made.timeout_s)
         check_timeout(made.connect_timeout_s)
         made.link_settings(SavedConfig())
@@ -67,6 +83,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
             retry_forever=self.retry_forever,
             saved=saved,
             keeps_config=self.save_config is not None,
+            public_keys=self.public_keys,
         )
 
 

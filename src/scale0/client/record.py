@@ -14,6 +14,7 @@ from scale0.encoding import decode_failure, decode_result
 from scale0.errors import Overloaded, Scale0Error, task_error
 from scale0.protocol.ids import show_id
 from scale0.protocol.messages import Error, Status, TaskId, TaskReply
+from scale0.tracing import Call
 
 PARTS_MAX: Final = 100_000  # partial replies that wait to be taken; one more ends the stream with 429
 PARTS_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -26,7 +27,7 @@ Outcome = TaskReply | Error | Scale0Error
 class Record:
     """One task. `is_ready`: its outcome has come; `take` returns the value or raises what it ended in."""
 
-    __slots__ = ("id", "is_ready", "outcome", "parts", "parts_bytes", "returns", "service", "wake")
+    __slots__ = ("id", "is_ready", "outcome", "parts", "parts_bytes", "returns", "service", "span", "wake")
 
     def __init__(self, service: str, returns: Any = Any) -> None:
         self.id = TaskId(b"")
@@ -36,11 +37,14 @@ class Record:
         self.parts: deque[TaskReply] | None = None
         self.parts_bytes = 0
         self.is_ready = False
+        self.span: Call | None = None  # if it is traced
         self.wake: Callable[[], None] | None = None
 
     def settle(self, outcome: Outcome) -> None:
         self.outcome = outcome
         self.is_ready = True
+        if self.span is not None:
+            self.span.settle(self.id, outcome)
         if self.wake is not None:
             self.wake()
 

@@ -9,6 +9,7 @@ which it is advertised.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 import socket
@@ -48,6 +49,17 @@ def told_address(bound: str, advertised: Sequence[str] = ()) -> str:
         return bound
     hosts = [address.rpartition(":")[0] for address in advertised if address.startswith("tcp://")]
     return f"{hosts[0]}:{bound.rpartition(':')[2]}" if hosts else ""
+
+
+def is_loopback(endpoint: str) -> bool:
+    """Whether only this machine can speak there. A name other than `localhost` may lead anywhere."""
+    if endpoint.startswith(("ipc://", "inproc://")):
+        return True
+    host = endpoint.removeprefix("tcp://").rpartition(":")[0].strip("[]")
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def this_process() -> str:

@@ -8,7 +8,8 @@ fetches what is newer from a peer that it is linked with. What is no such messag
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import zmq
@@ -18,6 +19,9 @@ from scale0.errors import ProtocolError
 from scale0.protocol import codec, limits
 from scale0.protocol.dialects import PEER
 from scale0.protocol.messages import Command, ConfigAck
+from scale0.transport import zap
+from scale0.transport.key_files import KeyPair, make_pair, use
+from scale0.transport.monitor import Events
 from scale0.transport.sockets import HANDSHAKE_IVL_MS, NOBLOCK, bind_to, set_dialing
 
 PREFIX: Final = PEER.header + bytes((Command.CONFIGACK,))
@@ -26,14 +30,22 @@ PREFIX: Final = PEER.header + bytes((Command.CONFIGACK,))
 UNHEARD_MAX: Final = 16  # announcements that wait for one listener, or of one publisher; then the next is dropped
 HEARD_MAX: Final = 100  # announcements taken at once, before messages and timers have their turn
 
+_FAILED: Final = (
+    int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+    | int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
+    | int(zmq.EVENT_HANDSHAKE_FAILED_AUTH)
+)
+
 Context = zmq.Context[zmq.Socket[bytes]]
 
 
 class Publisher:
     """A bound PUB socket. `endpoint` names the real port."""
 
-    def __init__(self, context: Context, bind: str) -> None:
+    def __init__(self, context: Context, bind: str, pair: KeyPair | None = None) -> None:
         self._socket = context.socket(zmq.PUB)
+        if pair is not None:
+            zap.require(self._socket, pair.secret)
         self._socket.set(zmq.SNDHWM, UNHEARD_MAX)
         self._socket.set(zmq.RCVHWM, UNHEARD_MAX)
         self._socket.set(zmq.HANDSHAKE_IVL, HANDSHAKE_IVL_MS)
@@ -50,13 +62,19 @@ class Publisher:
 
 
 class Listener:
-    """A SUB socket that is connected to the publishers it is told of."""
+    """A SUB socket that is connected to the publishers it is told of.
 
-    def __init__(self, context: Context, log: FilteringBoundLogger) -> None:
+    A handshake that fails ends a connection for good, as ZeroMQ has it: the publisher may not know our key yet, or may
+    have another one than the first that we know. So `try_again` connects anew, by its next key.
+    """
+
+    def __init__(self, context: Context, log: FilteringBoundLogger, pair: KeyPair | None = None) -> None:
         self.garbage = 0  # what came and was no announcement
         self._log = log
-        self._endpoints: set[str] = set()
+        self._pair = pair
+        self._endpoints: dict[str, list[str]] = {}  # with the keys that each may have, the next to try first
         self._socket = context.socket(zmq.SUB)
+        self._events = Events(context, self._socket, _FAILED)
         set_dialing(self._socket)
         self._socket.set(zmq.RCVHWM, UNHEARD_MAX)
         self._socket.set(zmq.MAXMSGSIZE, limits.HEADER_BYTES_MAX)
@@ -70,21 +88,39 @@ class Listener:
         """Turns readable when `hear` has something to say that it had not before."""
         return int(self._socket.get(zmq.FD))
 
-    def listen(self, endpoints: list[str]) -> None:
+    def listen(self, endpoints: list[str], public_keys: Mapping[str, list[str]] | None = None) -> None:
         """To these publishers from now on, and to no other."""
-        for endpoint in self._endpoints.difference(endpoints):
-            self._socket.disconnect(endpoint)
-            self._endpoints.discard(endpoint)
+        keys = {endpoint: list((public_keys or {}).get(endpoint, ())) for endpoint in endpoints}
+        for endpoint, known in list(self._endpoints.items()):
+            if sorted(known) != sorted(keys.get(endpoint, ["gone"])):
+                del self._endpoints[endpoint]
+                self._socket.disconnect(endpoint)
         for endpoint in endpoints:
-            if endpoint in self._endpoints:
-                continue
-            try:
-                self._socket.set(zmq.IPV6, int("[" in endpoint))
-                self._socket.connect(endpoint)
-            except zmq.ZMQError as error:
-                self._log.error(f"cannot listen to {endpoint!r}: {error}; correct config_pub in the config")
-                continue
-            self._endpoints.add(endpoint)
+            if endpoint not in self._endpoints:
+                self._connect(endpoint, keys[endpoint])
+
+    def try_again(self) -> None:
+        """Connect anew where a handshake has failed; to be called from time to time."""
+        for _event, endpoint in list(self._events.read()):
+            keys = self._endpoints.get(endpoint)
+            if keys is not None:
+                with contextlib.suppress(zmq.ZMQError):  # ZeroMQ has let go of it by itself
+                    self._socket.disconnect(endpoint)
+                self._connect(endpoint, [*keys[1:], *keys[:1]])
+
+    def _connect(self, endpoint: str, keys: list[str]) -> None:
+        try:
+            self._socket.set(zmq.IPV6, int("[" in endpoint))
+            if keys:
+                use(self._socket, keys[0], self._pair or make_pair())
+            else:
+                self._socket.set(zmq.PLAIN_SERVER, 0)  # as it was before any key
+            self._socket.connect(endpoint)
+        except (zmq.ZMQError, ValueError) as error:
+            self._log.error(f"cannot listen to {endpoint!r}: {error}; correct config_pub or public_key in the config")
+            self._endpoints.pop(endpoint, None)
+            return
+        self._endpoints[endpoint] = keys
 
     def hear(self) -> Iterator[ConfigAck]:
         """What has come, at most `HEARD_MAX`; `has_more` says whether that was all."""
@@ -108,6 +144,7 @@ class Listener:
         return bool(int(self._socket.get(zmq.EVENTS)) & zmq.POLLIN)
 
     def close(self) -> None:
+        self._events.close()
         self._socket.close()
 
 

@@ -20,6 +20,7 @@ from scale0.errors import Scale0Error
 from scale0.protocol.network import Document
 from scale0.transport.process import run_broker
 from scale0.transport.recording import Telemetry
+from scale0.transport.security import Security
 
 
 class Order(msgspec.Struct):
@@ -33,6 +34,7 @@ class Order(msgspec.Struct):
     document: Document | None = None
     state_dir: str | None = None
     telemetry: Telemetry | None = None
+    security: Security | None = None
 
 
 class Report(msgspec.Struct):
@@ -56,6 +58,7 @@ def main() -> int:
             document=order.document,
             state_dir=Path(order.state_dir) if order.state_dir else None,
             telemetry=order.telemetry,
+            security=order.security,
             ready=lambda server: _say(Report(server.endpoints, server.publishes_at)),
             is_quiet=True,
         )

@@ -27,9 +27,11 @@ from typing import Any, Final
 
 import zmq
 
+from scale0.core.link_settings import KEY_REFUSED
 from scale0.errors import UsageError
 from scale0.protocol import limits
 from scale0.protocol.messages import Command
+from scale0.transport.key_files import KeyPair, make_pair, use
 
 DRAIN_MAX: Final = 256  # messages taken at once, before the shell looks at its timers again
 HWM_MESSAGES: Final = 20_000  # in either direction; a full pipe makes `send` say False
@@ -41,10 +43,11 @@ HEARTBEAT_MS: Final = 5_000  # ZMTP's own: finds a dead TCP link; set here, neve
 HEARTBEAT_TIMEOUT_MS: Final = 15_000
 
 NOTHING_LISTENS: Final = "nothing listens on that port"
-KEY_REFUSED: Final = "the broker refused this key"
-NEEDS_ENCRYPTION: Final = "the broker requires encryption; this side has none"
-WRONG_KEY: Final = "no handshake: the broker has no encryption, or another key than the one given"
-NO_HANDSHAKE: Final = "no handshake: what listens there is no broker, or one that requires encryption"
+NEEDS_ENCRYPTION: Final = "the broker requires encryption; this side has none: give key and server_key"
+WRONG_KEY: Final = "no handshake: the broker has no encryption, or another key than the one given as server_key"
+NO_HANDSHAKE: Final = (
+    "no handshake: what listens there is no broker, or one that requires encryption: then give key and server_key"
+)
 DISCONNECTED: Final = "disconnected"
 
 _NOBLOCK: Final = int(zmq.NOBLOCK)
@@ -72,8 +75,8 @@ _EVENT: Final = struct.Struct("=H")
 class Dealer:
     """A DEALER socket that can be opened again and again. Not thread-safe: one thread at a time owns it."""
 
-    def __init__(self, *, public_key: str = "", secret_key: str = "", hwm: int = HWM_MESSAGES) -> None:
-        self._keys = (public_key, secret_key)
+    def __init__(self, pair: KeyPair | None = None, *, hwm: int = HWM_MESSAGES) -> None:
+        self._pair = pair
         self._hwm = hwm
         self._socket: zmq.Socket[bytes] | None = None
         self._monitor: zmq.Socket[bytes] | None = None
@@ -91,9 +94,8 @@ class Dealer:
         try:
             _set_options(socket, self._hwm)
             if public_key:
-                own_public, own_secret = self._keys if self._keys[0] else _new_keys()
-                socket.curve_serverkey = public_key.encode()
-                socket.curve_publickey, socket.curve_secretkey = own_public.encode(), own_secret.encode()
+                self._pair = self._pair or make_pair()  # of this process alone, if it was given none
+                use(socket, public_key, self._pair)
             self._monitor = socket.get_monitor_socket(_WATCHED, f"inproc://scale0.monitor.{next(_numbers)}")
             # Ask once while nothing can have come: only a reader that has found its pipe empty is signalled.
             self._monitor.getsockopt(_EVENTS)
@@ -101,7 +103,8 @@ class Dealer:
         except zmq.ZMQError as error:
             _close(socket, self._monitor, 0)
             self._monitor = None
-            raise UsageError(f"{endpoint!r} is not an address to connect to: {error}") from None
+            what = "with that key of the broker" if public_key else "to connect to"
+            raise UsageError(f"{endpoint!r} is not an address {what}: {error}") from None
         self._socket = socket
         # The methods of the compiled base class: pyzmq's own wrapper around `send` costs as much as a short send.
         compiled: Any = super(zmq.Socket, socket)
@@ -212,7 +215,8 @@ class Dealer:
         if event == _CLOSED:
             return NOTHING_LISTENS
         if event == _BAD_AUTH:
-            return KEY_REFUSED
+            key = self._pair.public if self._pair is not None else "KEY"
+            return f"{KEY_REFUSED}; on the broker: scale0 keys allow '{key}'"
         if event in (_BAD_PROTOCOL, _NO_DETAIL) and self._is_encrypted:
             return WRONG_KEY
         if event == _BAD_PROTOCOL:
@@ -243,11 +247,6 @@ def _close(socket: zmq.Socket[bytes], monitor: zmq.Socket[bytes] | None, linger_
         socket.disable_monitor()
         monitor.close(0)
     socket.close(linger_ms)
-
-
-def _new_keys() -> tuple[str, str]:
-    public, secret = zmq.curve_keypair()
-    return public.decode(), secret.decode()
 
 
 _numbers = itertools.count()  # of monitors: an address is free again only when its socket has lingered to its end

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import zmq
 from structlog.typing import FilteringBoundLogger
@@ -25,6 +25,7 @@ from structlog.typing import FilteringBoundLogger
 from scale0.core.effects import DIALED, Dial, Effect, HangUp, Route
 from scale0.transport.addresses import is_refused
 from scale0.transport.clock import SYSTEM_CLOCK, Clock
+from scale0.transport.key_files import KeyPair, make_pair, use
 from scale0.transport.monitor import Events
 from scale0.transport.sockets import LINGER_MS, Port, open_dialer
 
@@ -37,7 +38,9 @@ _BREAKS: Final = {
     int(zmq.EVENT_DISCONNECTED): "a link broke",
     int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL): "no handshake: what listens there is no broker, or encrypts",
     int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL): "no handshake: one side has encryption and the other none",
-    int(zmq.EVENT_HANDSHAKE_FAILED_AUTH): "no handshake: the key was refused",
+    int(
+        zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    ): "no handshake: our key was refused; over there: scale0 keys allow KEY --kind peer",
 }
 _WATCHED: Final = _UP | _RETRIED | sum(_BREAKS)
 
@@ -67,9 +70,11 @@ class Dialer:
         on_refused: Callable[[Route, float], list[Effect]] = lambda route, now: [],
         log: FilteringBoundLogger,
         clock: Clock = SYSTEM_CLOCK,
+        pair: KeyPair | None = None,
     ) -> None:
         self._context = context
         self._loop = loop
+        self._pair = pair
         self._on_broken, self._on_refused = on_broken, on_refused
         self._log = log
         self._monotonic = clock.monotonic
@@ -87,7 +92,7 @@ class Dialer:
         assert effect.endpoint not in self._links.values(), "an address is hung up before it is dialed again"
         socket = (self._port or self._open()).socket
         try:
-            _set_address(socket, effect)
+            _set_address(socket, effect, self._pair)
             socket.connect(effect.endpoint)
         except (zmq.ZMQError, ValueError) as error:
             self._log.error(f"cannot connect to {effect.endpoint!r}: {error}; correct address or key in the config")
@@ -130,7 +135,7 @@ class Dialer:
             self._loop.call(lambda: [effect for route, frames in found for effect in self._loop.take(route, frames)])
 
     def _open(self) -> Port:
-        self._port = open_dialer(self._context, DIALED)
+        self._port = open_dialer(self._context, DIALED, is_encrypted=self._pair is not None)
         self._events = Events(self._context, self._port.socket, _WATCHED)
         self._loop.add_port(self._port)
         self._loop.watch(self._events.file, self._look)
@@ -173,14 +178,11 @@ class Dialer:
             self._log.warning(what, endpoint=endpoint)
 
 
-def _set_address(socket: zmq.Socket[bytes], dial: Dial) -> None:
+def _set_address(socket: zmq.Socket[bytes], dial: Dial, pair: KeyPair | None) -> None:
     """What holds for the next connection alone: ZeroMQ copies its options when it connects."""
     socket.set(zmq.CONNECT_ROUTING_ID, dial.route[1:])
     socket.set(zmq.IPV6, int("[" in dial.endpoint))
     if not dial.public_key:
         socket.set(zmq.PLAIN_SERVER, 0)  # as it was before any key
         return
-    public, secret = zmq.curve_keypair()
-    own: Any = {zmq.CURVE_SERVERKEY: dial.public_key.encode(), zmq.CURVE_PUBLICKEY: public, zmq.CURVE_SECRETKEY: secret}
-    for option, key in own.items():
-        socket.set(option, key)
+    use(socket, dial.public_key, pair or make_pair())

@@ -12,13 +12,15 @@ from typing import Any, Protocol
 import zmq
 from structlog.typing import FilteringBoundLogger
 
-from scale0.core.effects import Alarm, Dial, Effect, HangUp, KeepConfig, Listen, Persist, Publish, Route
+from scale0.core.effects import Admit, Alarm, Dial, Effect, HangUp, KeepConfig, Listen, Persist, Publish, Route
 from scale0.transport.announcements import Listener, Publisher
 from scale0.transport.clock import Clock
 from scale0.transport.config_file import ConfigFile
 from scale0.transport.dialer import Dialer
+from scale0.transport.key_files import KeyPair
 from scale0.transport.loop import Loop
 from scale0.transport.state_file import StateFile
+from scale0.transport.zap import Doorkeeper
 
 
 class Core(Protocol):
@@ -43,6 +45,9 @@ class Errands:
         publisher: Publisher | None,
         log: FilteringBoundLogger,
         clock: Clock,
+        pair: KeyPair | None = None,
+        doorkeeper: Doorkeeper | None = None,
+        on_alarm: Callable[[Alarm], None] = lambda alarm: None,
     ) -> None:
         self._context = context
         self._core = core
@@ -50,11 +55,13 @@ class Errands:
         self._state_file = state_file
         self._config_file = config_file
         self._publisher = publisher
+        self._pair, self._doorkeeper = pair, doorkeeper
+        self._on_alarm = on_alarm
         self._listener: Listener | None = None
         self._log = log
         self._monotonic = clock.monotonic
         self._dialer = Dialer(
-            context, loop, on_broken=core.link_broken, on_refused=core.link_refused, log=log, clock=clock
+            context, loop, on_broken=core.link_broken, on_refused=core.link_refused, log=log, clock=clock, pair=pair
         )
         self._run: dict[type[Effect], Callable[[Any], None]] = {
             Alarm: self._alarm,
@@ -64,11 +71,17 @@ class Errands:
             Listen: self._listen,
             Dial: self._dialer.dial,
             HangUp: self._dialer.hang_up,
+            Admit: self._admit,
         }
 
     def run(self, effect: Effect) -> None:
         """Carry out one effect."""
         self._run[type(effect)](effect)
+
+    def look(self) -> None:
+        """What is to be done again from time to time."""
+        if self._listener is not None:
+            self._listener.try_again()
 
     def close(self, linger_ms: int) -> None:
         """Close the sockets; the last messages to peers have a moment to leave."""
@@ -89,6 +102,7 @@ class Errands:
         except OSError as error:
             text = f"the state could not be kept: {error}; it will not outlive a restart"
             self._log.error(text, alarm="state_not_kept", state=effect.state)
+            self._on_alarm(Alarm("state_not_kept", text))
 
     def _keep_config(self, effect: KeepConfig) -> None:
         try:
@@ -96,6 +110,7 @@ class Errands:
         except OSError as error:
             text = f"the config could not be kept: {error}; make room or give rights, for a restart would not find it"
             self._log.error(text, alarm="config_not_kept")
+            self._on_alarm(Alarm("config_not_kept", text))
 
     def _publish(self, effect: Publish) -> None:
         if self._publisher is not None:
@@ -105,9 +120,13 @@ class Errands:
         if self._listener is None:
             if not effect.endpoints:
                 return
-            self._listener = Listener(self._context, self._log)
+            self._listener = Listener(self._context, self._log, self._pair)
             self._loop.watch(self._listener.file, self._hear)
-        self._listener.listen(effect.endpoints)
+        self._listener.listen(effect.endpoints, effect.public_keys)
+
+    def _admit(self, effect: Admit) -> None:
+        if self._doorkeeper is not None:
+            self._doorkeeper.admit(effect.keys)
 
     def _hear(self) -> list[Effect]:
         assert self._listener is not None, "it is watched"

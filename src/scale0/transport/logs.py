@@ -1,17 +1,28 @@
 """The broker's log: one event a line, on stderr, for people or as JSON.
 
 A logger is made and handed on, never configured for the whole process: a broker that runs in a thread of somebody's
-tests must not change their logging. What peers send appears only as values, escaped by the renderer.
+tests must not change their logging. What peers send appears only as values, escaped by the renderer. No secret is
+logged by intent; should one come along in a field, by a mistake or within a command's arguments, `hide_secrets` takes
+it out before anything is written.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import sys
-from typing import TextIO
+from collections.abc import Mapping
+from typing import Any, Final, TextIO
 
 import structlog
-from structlog.typing import FilteringBoundLogger, Processor
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+HIDDEN: Final = "(hidden)"
+DEPTH_MAX: Final = 8  # of what a field holds; deeper things are not shown at all
+
+_SECRET: Final = re.compile(
+    r"(.*_)?(password|passphrase|passwd|secret|secret_?key|token|cookie|authorization|api_?key)s?", re.IGNORECASE
+)
 
 
 def make_log(
@@ -21,6 +32,7 @@ def make_log(
     stream = to if to is not None else sys.stderr
     level = logging.DEBUG if is_verbose else logging.WARNING if is_quiet else logging.INFO
     processors: list[Processor] = [
+        hide_secrets,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
@@ -36,3 +48,24 @@ def make_log(
         cache_logger_on_first_use=True,
     )
     return log
+
+
+def hide_secrets(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """Fields whose names say that they are secret keep their names alone, at any depth."""
+    for name, value in event.items():
+        if name != "exc_info":
+            event[name] = HIDDEN if _SECRET.fullmatch(name) else _without_secrets(value, 1)
+    return event
+
+
+def _without_secrets(value: Any, depth: int) -> Any:
+    if not isinstance(value, Mapping | list | tuple):
+        return value
+    if depth > DEPTH_MAX:
+        return HIDDEN
+    if isinstance(value, Mapping):
+        return {
+            key: HIDDEN if isinstance(key, str) and _SECRET.fullmatch(key) else _without_secrets(each, depth + 1)
+            for key, each in value.items()
+        }
+    return [_without_secrets(each, depth + 1) for each in value]

@@ -15,7 +15,7 @@ import errno
 import math
 import socket as sockets
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -25,11 +25,10 @@ from zmq.backend import zmq_poll
 
 from scale0.core.effects import Effect, Route, Send
 from scale0.errors import ProtocolError
-from scale0.protocol import limits
 from scale0.protocol.codec import AnyMessage, decode, dialect_of, encode
-from scale0.protocol.codes import Code
 from scale0.protocol.dialects import Dialect
 from scale0.transport.clock import SYSTEM_CLOCK, Clock
+from scale0.transport.reading import read_on, user_of
 from scale0.transport.sockets import EVENTS, MORE_NOBLOCK, NOBLOCK, POLLIN, Port
 from scale0.transport.unread import TRACKED_BYTES_MIN, Unread, size_of
 
@@ -49,6 +48,7 @@ class Core(Protocol):
     def tick(self, now: float, wall_s: float) -> list[Effect]: ...
     def flush(self, now: float) -> list[Effect]: ...
     def next_deadline(self) -> float: ...
+    def introduce(self, route: Route, key: str) -> None: ...
 
 
 class Sieve(Protocol):
@@ -94,6 +94,7 @@ class Loop:
         self.counters = Counters()
         self.is_stopped = False
         self.sieve: Sieve | None = None
+        self.known: Container[Route] = ()  # connections whose key the core knows, where connections have keys
         self.record: Callable[[float], float] | None = None  # brings rows to the recorder, if there is one
         self._ports: dict[Any, Port] = {}
         self._senders: list[Callable[..., Any]] = [_no_socket] * 256  # by a route's first byte
@@ -207,6 +208,7 @@ class Loop:
         """At most `BATCH_MAX` messages of `port`, each to its last frame."""
         receive, mark, monotonic = port.receive, port.mark, self._monotonic
         core_receive = self.core.receive if self.sieve is None else self.sieve.receive
+        known = self.known if port.has_keys else None
         count = 0
         # What the messages ask for is sent in bursts: one burst wakes ZeroMQ's I/O thread once, not for each task.
         batch: list[Effect] = []
@@ -215,6 +217,8 @@ class Loop:
                 route: Any = mark + receive(NOBLOCK)  # ROUTER puts the routing id ahead, and a frame always follows
                 frame = receive(NOBLOCK, False)
                 has_more = frame.more
+                if known is not None and route not in known:
+                    self.core.introduce(route, user_of(frame))
                 frames: Sequence[bytes]
                 if not has_more:
                     frames = (frame.bytes,)
@@ -226,7 +230,7 @@ class Loop:
                 now = monotonic()
                 try:
                     if has_more:
-                        frames = _read_on(receive, frames)
+                        frames = read_on(receive, frames)
                     dialect, message = decode(frames)
                     effects = core_receive(route, dialect, message, now)
                 except ProtocolError as error:
@@ -369,25 +373,6 @@ class Loop:
         if self._strict:
             raise  # noqa: PLE0704
         return []
-
-
-def _read_on(receive: Callable[..., Any], begun: Sequence[bytes]) -> list[bytes]:
-    """The frames of a message that has more than two. Over a limit it is still read to its end, and then refused."""
-    frames = list(begun)
-    count, size = len(frames), sum(map(len, frames))
-    has_more = True
-    while has_more:
-        frame = receive(NOBLOCK, False)
-        has_more = frame.more
-        count += 1
-        size += len(frame)
-        if count <= limits.FRAMES_MAX and size <= limits.MESSAGE_BYTES_MAX:
-            frames.append(frame.bytes)
-    if count > limits.FRAMES_MAX:
-        raise ProtocolError(Code.MALFORMED, f"{count} frames; at most {limits.FRAMES_MAX} are allowed")
-    if size > limits.MESSAGE_BYTES_MAX:
-        raise ProtocolError(Code.TOO_LARGE, f"{size:,} bytes; at most {limits.MESSAGE_BYTES_MAX:,} are allowed")
-    return frames
 
 
 def _no_socket(*_: Any) -> Any:

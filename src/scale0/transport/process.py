@@ -17,10 +17,11 @@ from types import FrameType
 
 from structlog.typing import FilteringBoundLogger
 
-from scale0.core.settings import BrokerSettings
+from scale0.core.settings import BrokerSettings, ManagementSettings
 from scale0.protocol.network import Document
 from scale0.transport.logs import make_log
 from scale0.transport.recording import Telemetry
+from scale0.transport.security import Security
 from scale0.transport.server import DRAIN_S, Server
 
 Ready = Callable[[Server], None]
@@ -38,6 +39,8 @@ def run_broker(
     state_dir: Path | None = None,
     reread: Callable[[], Document] | None = None,
     telemetry: Telemetry | None = None,
+    security: Security | None = None,
+    management: ManagementSettings | None = None,
     ready: Ready | None = None,
     drain_s: float = DRAIN_S,
     is_log_json: bool = False,
@@ -63,6 +66,8 @@ def run_broker(
         state_dir=state_dir,
         reread=reread,
         telemetry=telemetry,
+        security=security,
+        management=management,
     )
     with _signals_to(server, drain_s):
         if ready is not None:

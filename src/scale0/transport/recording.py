@@ -62,6 +62,16 @@ class Recording:
         """The recorder's process; 0 while there is none."""
         return self._feed.pid if self._feed is not None else 0
 
+    @property
+    def data(self) -> str:
+        """Where what is recorded is gathered."""
+        return self._telemetry.data
+
+    @property
+    def dropped_bytes(self) -> int:
+        """Of rows that could not be sent on, since it began."""
+        return self._feed.dropped_bytes if self._feed is not None else 0
+
     def look(self, now: float) -> float:
         """Send on what has waited long enough, or is much, and say when to look again at the latest."""
         assert self._core is not None, "it has begun"

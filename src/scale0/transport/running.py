@@ -38,6 +38,7 @@ class InThread:
             document=order.document,
             state_dir=Path(order.state_dir) if order.state_dir else None,
             telemetry=order.telemetry,
+            security=order.security,
             strict=True,
         )
         self.endpoints = self.server.endpoints

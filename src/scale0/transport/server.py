@@ -20,24 +20,26 @@ from structlog.typing import FilteringBoundLogger
 
 from scale0 import __version__
 from scale0.core.broker import Broker
-from scale0.core.config_service import Later
-from scale0.core.effects import Answered, Cut, Effect, FromFiles, Heal, Reload, Stopped
-from scale0.core.settings import BrokerSettings
+from scale0.core.effects import Alarm, Answered, Asked, Cut, Effect, FromFiles, Heal, Persist, Reload, Stopped
+from scale0.core.settings import BrokerSettings, ManagementSettings
 from scale0.errors import PortTaken, ProtocolError, SettingsError
+from scale0.management.page_process import TOKEN_S
+from scale0.management.vocabulary import Role
 from scale0.protocol import documents
-from scale0.protocol.codes import Code
 from scale0.protocol.limits import NONCE_BYTES
-from scale0.protocol.messages import Error
 from scale0.protocol.network import ConfigRecord, Document
 from scale0.transport.addresses import default_identity, this_process, told_address
 from scale0.transport.announcements import Publisher
 from scale0.transport.clock import SYSTEM_CLOCK, Clock
 from scale0.transport.config_file import ConfigFile
 from scale0.transport.errands import Errands
+from scale0.transport.key_files import KeyPair
 from scale0.transport.loop import Loop
+from scale0.transport.management import Management
 from scale0.transport.monitor import Monitor
 from scale0.transport.partition import Partition
 from scale0.transport.recording import Recording, Telemetry
+from scale0.transport.security import Guard, Security
 from scale0.transport.sockets import LINGER_MS, Port, make_context, open_port
 from scale0.transport.state_file import StateFile
 
@@ -49,7 +51,7 @@ class Server:
 
     `seeds` are the addresses of brokers to join by. `document` is what the operator wrote, for a broker that has kept
     no config; `reread` gives it anew. `publish` is where its config's version is published, `peer` a port for other
-    brokers alone. With `telemetry` it records what it does.
+    brokers alone. With `telemetry` it records what it does, and with `security` it has a key, and asks for one.
     """
 
     def __init__(
@@ -66,18 +68,22 @@ class Server:
         state_dir: Path | None = None,
         reread: Callable[[], Document] | None = None,
         telemetry: Telemetry | None = None,
+        security: Security | None = None,
+        management: ManagementSettings | None = None,
         clock: Clock = SYSTEM_CLOCK,
         strict: bool = False,
     ) -> None:
+        if management is not None:
+            settings = msgspec.structs.replace(settings, management=management)
         self._reread = reread
         self._monotonic = clock.monotonic
         self._stop_by_s = math.inf
         self._is_draining = self._is_finished = False
         self._linger_ms = LINGER_MS
-        self._waiting: dict[int, Future[Any]] = {}  # for the sequencer's word; the core limits and ends the wait
         self._state_file, self._config_file = StateFile(state_dir), ConfigFile(state_dir)
         self._config_file.check()
         self._context = make_context()
+        self.guard = Guard(self._context, security, log, clock) if security is not None else None
         self._ports: list[Port] = []
         self._publisher: Publisher | None = None
         self.recording = Recording(telemetry, self._say_of_recording, clock) if telemetry is not None else None
@@ -85,33 +91,28 @@ class Server:
             self._open(_apart(bind, backend, peer), publish, settings.identity)
             settings = self._complete(settings, len(_apart(bind, backend)), is_joining=bool(seeds))
             self.broker = self._make_broker(settings, list(seeds), document, clock)
+            self._admit()
         except BaseException:
             self._context.destroy(linger=0)
             raise
         self.identity = settings.identity
         self._log = log.bind(broker=self.identity)
-        self.loop = Loop(
-            self.broker,
-            self._ports,
-            on_effect=self._carry_out,
-            on_tick=self._look_around,
-            on_bug=self._log.exception,
-            clock=clock,
-            strict=strict,
-        )
-        self._errands = Errands(
-            self._context,
-            self.broker,
-            self.loop,
-            state_file=self._state_file,
-            config_file=self._config_file,
-            publisher=self._publisher,
-            log=self._log,
-            clock=clock,
-        )
+        self.loop = self._make_loop(clock, strict)
+        self._errands = self._make_errands(clock)
         self._partition = Partition(self.broker, self.loop, self._log, clock)
         self.monitors = [Monitor(self._context, port, self._log) for port in self._ports]
         self._begin_recording()
+        self.management = Management(
+            self.broker,
+            self.loop,
+            endpoints=self.endpoints,
+            state_dir=state_dir,
+            recording=self.recording,
+            connections=lambda: sum(monitor.counters.open for monitor in self.monitors),
+            now=self._monotonic,
+            log=self._log,
+        )
+        self.management.begin()
 
     # --- the serving thread ---------------------------------------------------------------------------------------
 
@@ -135,8 +136,7 @@ class Server:
         self._context.term()
         if self.recording is not None:
             self.recording.end(is_clean=self._is_finished)
-        for asked in self._waiting.values():
-            asked.set_exception(ProtocolError(Code.NOT_ACCEPTING, "the broker stopped before the sequencer answered"))
+        self.management.close()
         self._log.info("stopped", **msgspec.structs.asdict(self.loop.counters))
 
     # --- from any thread, and from signal handlers ----------------------------------------------------------------
@@ -165,22 +165,16 @@ class Server:
 
         Its result may come later: a change of config is answered by the broker that sequences changes.
         """
-        answer: Future[Any] = Future()
+        return self.management.manage(command, arguments)
 
-        def run() -> list[Effect]:
-            try:
-                result, effects = self.broker.manage(command, arguments or {}, self._monotonic())
-            except Exception as error:
-                answer.set_exception(error)
-                return []
-            if isinstance(result, Later):
-                self._waiting[result.key] = answer
-            else:
-                answer.set_result(result)
-            return effects
+    @property
+    def page_url(self) -> str:
+        """Where the page is, when it is up; `SettingsError` says why it is not."""
+        return self.management.page_url()
 
-        self.loop.call(run)
-        return answer
+    def new_token(self, role: Role | str = Role.ADMIN, for_s: float = TOKEN_S) -> str:
+        """A token for one login at the page, good for so long."""
+        return self.management.new_token(role, for_s)
 
     # --- what the core asks for -----------------------------------------------------------------------------------
 
@@ -192,7 +186,9 @@ class Server:
             if self._is_draining:
                 self.stop()
         elif isinstance(effect, Answered):
-            self._pass_on(effect)
+            self.management.answered(effect)
+        elif isinstance(effect, Asked):
+            self.management.heed(effect)
         elif isinstance(effect, Cut):
             self._partition.cut(effect)
         elif isinstance(effect, Heal):
@@ -202,17 +198,8 @@ class Server:
             self.recording.files.ask(effect, self._answer_from_files)
         else:
             self._errands.run(effect)
-
-    def _pass_on(self, answered: Answered) -> None:
-        """The sequencer's word: to who asked for the change, or to the log if that was the settings file."""
-        message, asked = answered.message, self._waiting.pop(answered.key, None)
-        if asked is None:
-            if isinstance(message, Error):
-                self._log.error(f"settings not changed: {message.text}")
-        elif isinstance(message, Error):
-            asked.set_exception(ProtocolError(message.code, message.text))
-        else:
-            asked.set_result(message.result)
+            if isinstance(effect, Alarm | Persist):
+                self.management.notice(effect)
 
     def _answer_from_files(self, key: int, result: Any) -> None:
         """From the thread that reads them."""
@@ -222,8 +209,14 @@ class Server:
     def _say_of_recording(self, text: str) -> None:
         self._log.warning(f"telemetry: {text}")
 
+    def _notice(self, alarm: Alarm) -> None:
+        self.management.notice(alarm)
+
     def _look_around(self, now: float) -> None:
         self._partition.look(now)
+        self._errands.look()
+        if self.guard is not None and self.guard.look(now):
+            self.loop.call(self._allow)
         for monitor in self.monitors:
             monitor.drain()
         if now >= self._stop_by_s:
@@ -231,6 +224,11 @@ class Server:
             held = len(self.broker.state.ledger.entries)
             self._log.warning("stopping with tasks in hand: the time for draining is over", tasks=held)
             self.stop()
+
+    def _allow(self) -> list[Effect]:
+        """The operator has changed who may do what, or a key's time is over."""
+        assert self.guard is not None, "it has looked"
+        return self.guard.allow(self.broker, self._monotonic())
 
     def _begin_drain(self) -> list[Effect]:
         self._log.info("draining")
@@ -259,14 +257,52 @@ class Server:
 
     # --- beginning ------------------------------------------------------------------------------------------------
 
+    def _admit(self) -> None:
+        """Say who is let in, where keys are asked for. What else the broker asks for by then is not lost."""
+        if self.guard is not None:
+            self.broker.state.effects[:0] = self.guard.begin(self.broker, self.endpoints, self.publishes_at)
+
+    def _make_loop(self, clock: Clock, strict: bool) -> Loop:
+        loop = Loop(
+            self.broker,
+            self._ports,
+            on_effect=self._carry_out,
+            on_tick=self._look_around,
+            on_bug=self._log.exception,
+            clock=clock,
+            strict=strict,
+        )
+        if self.broker.state.access is not None:
+            loop.known = self.broker.state.access.keys
+        return loop
+
+    def _make_errands(self, clock: Clock) -> Errands:
+        return Errands(
+            self._context,
+            self.broker,
+            self.loop,
+            state_file=self._state_file,
+            config_file=self._config_file,
+            publisher=self._publisher,
+            log=self._log,
+            clock=clock,
+            pair=self._pair,
+            doorkeeper=self.guard.doorkeeper if self.guard is not None else None,
+            on_alarm=self._notice,
+        )
+
     def _begin_recording(self) -> None:
         if self.recording is not None:
             self.recording.begin(self.broker, version=__version__, endpoints=self.endpoints)
             self.loop.record = self.recording.look
 
+    @property
+    def _pair(self) -> KeyPair | None:
+        return self.guard.pair if self.guard is not None else None
+
     def _open(self, addresses: list[str], publish: str | None, identity: str) -> None:
         for index, address in enumerate(addresses):
-            self._ports.append(open_port(self._context, address, index))
+            self._ports.append(open_port(self._context, address, index, pair=self._pair))
         if publish is not None:
             self._publisher = self._open_publisher(publish, identity)
         self.endpoints = [port.endpoint for port in self._ports]
@@ -277,8 +313,8 @@ class Server:
         former = _published_at(self._config_file.records, identity)
         if _is_free(publish) and former.rpartition(":")[0] == publish.rpartition(":")[0]:
             with contextlib.suppress(PortTaken):
-                return Publisher(self._context, former)
-        return Publisher(self._context, publish)
+                return Publisher(self._context, former, self._pair)
+        return Publisher(self._context, publish, self._pair)
 
     def _complete(self, settings: BrokerSettings, task_ports: int, *, is_joining: bool) -> BrokerSettings:
         """What only the process knows: where it really listens, and a name of its own if it was given none."""
@@ -291,6 +327,7 @@ class Server:
         if self._publisher is not None and (not config_pub or _is_free(config_pub)):
             config_pub = told_address(self._publisher.endpoint, advertise)
         told_of = {"advertise": advertise, "config_pub": config_pub, "process": this_process()}
+        told_of["public_key"] = self._pair.public if self._pair is not None else ""
         return msgspec.structs.replace(settings, identity=identity, **told_of)
 
     def _make_broker(
@@ -306,6 +343,7 @@ class Server:
             nonce=os.urandom(NONCE_BYTES),
             records=self._config_file.records,
             seeds=seeds,
+            seed_key=self.guard.server_key if self.guard is not None else "",
             document=document,
             boot=self.recording.boot if self.recording is not None else "",
         )

@@ -3,13 +3,13 @@
 Both stand side by side at the top level, so a broker that is alone has a short file, and a file for a whole network
 serves each of its brokers. TOML, JSON, ZPL and XML are told apart by the name's end. A file that does not validate is
 refused as a whole, and the error names file, line, key and what is allowed (rule 22). What is local never leaves the
-process: passwords are no part of a document.
+process: who may manage it, and its keys, are no part of a document.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -17,18 +17,29 @@ import msgspec
 
 from scale0.core.settings import BrokerSettings, ManagementSettings, settings_for
 from scale0.errors import SettingsError
+from scale0.management import otlp, webhook
 from scale0.protocol import documents, limits, network_rules
 from scale0.protocol.document_reader import Reader
 from scale0.protocol.network import ALL, Document
 from scale0.protocol.network_addresses import is_address, listens_on
 from scale0.protocol.problems import Place, Places, Problem, problem, refusal, shown
+from scale0.protocol.public_keys import is_key
 
 FILE_BYTES_MAX: Final = limits.DOCUMENT_BYTES_MAX
 
 FORMATS: Final = {".toml": "TOML", ".json": "JSON", ".zpl": "ZPL", ".xml": "XML"}
 """The end of a file's name and what the file is."""
 
-_SHA256: Final = re.compile(r"[0-9a-fA-F]{64}")
+_HTTP: Final = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(?P<port>\d{1,5})")
+_PORT_MAX: Final = 65_535
+
+
+class SecuritySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Keys. A path that does not begin at the root begins beside the settings file."""
+
+    key: str = ""  # its own key: a file, or the name of one; empty: nothing is encrypted
+    allowed: str = ""  # the keys that it allows; empty: allowed.json in the user's configuration directory
+    server_key: str = ""  # the public key of the brokers that it joins by
 
 
 class Local(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
@@ -44,6 +55,7 @@ class Local(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     join_addresses: list[str] = []
     config_pub: str | None = None
     management: ManagementSettings = ManagementSettings()
+    security: SecuritySettings = SecuritySettings()
 
 
 class BrokerFile(msgspec.Struct, frozen=True):
@@ -179,7 +191,24 @@ def _problems(local: Local) -> Iterator[Problem]:
                 yield problem(place.field(name), f"{shown(address)} is no address such as tcp://10.0.0.1:5555")
     if not isinstance(local.services, str):
         yield from network_rules.offered(local.services, place.field("services"))
-    for name, digest in local.management.passwords.items():
-        if not _SHA256.fullmatch(digest):
-            there = place.field("management").field("passwords").field(name)
-            yield problem(there, "not the SHA-256 of a password: 64 hexadecimal digits, as sha256sum prints them")
+    yield from _management_problems(local.management, place.field("management"))
+    server_key = local.security.server_key
+    if server_key and not is_key(server_key):
+        there = place.field("security").field("server_key")
+        yield problem(there, f"{shown(server_key)} is no public key; scale0 keys show prints one")
+
+
+def _management_problems(management: ManagementSettings, place: Place) -> Iterator[Problem]:
+    found = _HTTP.fullmatch(management.http) if management.http else None
+    if management.http and (found is None or int(found["port"]) > _PORT_MAX):
+        yield problem(place.field("http"), f"{shown(management.http)} is no address such as 127.0.0.1:8480")
+    if bool(management.tls_cert) != bool(management.tls_key):
+        missing = "tls_key" if management.tls_cert else "tls_cert"
+        yield problem(place.field(missing), "a certificate and its key go together")
+    checks: dict[str, Callable[[str], object]] = {"webhook": webhook.check_url, "otlp": otlp.metrics_url}
+    for name, check in checks.items():
+        try:
+            if address := getattr(management, name):
+                check(address)
+        except SettingsError as error:
+            yield problem(place.field(name), str(error).partition(": ")[2])

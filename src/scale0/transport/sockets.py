@@ -1,6 +1,7 @@
 """The broker's ROUTER sockets: made, bound and bounded here.
 
-One a port, and one for all links that this broker dials to others.
+One a port, and one for all links that this broker dials to others. With a key of the broker's own each of them speaks
+CURVE and nothing else (`security`).
 
 Why each option is what it is: routing ids are ZeroMQ's own, for fixed ones lock a peer out after a broken link or let
 another take its place (rule 2). ROUTER_MANDATORY makes a send that cannot arrive an error, not silence (rule 10). A
@@ -19,6 +20,9 @@ import zmq
 
 from scale0.errors import PortTaken, UsageError
 from scale0.protocol import limits
+from scale0.transport import zap
+from scale0.transport.addresses import is_loopback
+from scale0.transport.key_files import KeyPair
 from scale0.transport.port_owner import owner_of
 
 HANDSHAKE_IVL_MS: Final = 2_000
@@ -46,11 +50,22 @@ POLLIN: Final = int(zmq.POLLIN)
 class Port:
     """One ROUTER socket. `receive` and `send` are the socket's own, without pyzmq's argument handling."""
 
-    def __init__(self, socket: zmq.Socket[bytes], index: int, endpoint: str) -> None:
+    def __init__(
+        self,
+        socket: zmq.Socket[bytes],
+        index: int,
+        endpoint: str,
+        *,
+        is_encrypted: bool = False,
+        is_dialer: bool = False,
+    ) -> None:
         self.socket = socket
         self.index = index
         self.mark = bytes((index,))  # the first byte of every route through this port
         self.endpoint = endpoint
+        self.is_encrypted = is_encrypted
+        self.is_trusted = is_encrypted or (not is_dialer and is_loopback(endpoint))  # nobody can listen in
+        self.has_keys = is_encrypted and not is_dialer  # each message says whose connection it came from
         # The class under `zmq.Socket` does the work; the one above only adds keywords, at 0.25 µs a frame.
         self.receive: Callable[..., Any] = super(zmq.Socket, socket).recv
         self.send: Callable[..., Any] = super(zmq.Socket, socket).send
@@ -68,23 +83,35 @@ def make_context() -> zmq.Context[zmq.Socket[bytes]]:
 
 
 def open_port(
-    context: zmq.Context[zmq.Socket[bytes]], bind: str, index: int, send_max: int = SEND_MESSAGES_MAX
+    context: zmq.Context[zmq.Socket[bytes]],
+    bind: str,
+    index: int,
+    send_max: int = SEND_MESSAGES_MAX,
+    pair: KeyPair | None = None,
 ) -> Port:
     """A ROUTER bound to `bind`; port 0 or `*` takes a free one, and `Port.endpoint` names it."""
     socket = context.socket(zmq.ROUTER)
     _configure(socket)
     socket.set(zmq.SNDHWM, send_max)
-    return Port(socket, index, bind_to(socket, bind))
+    if pair is not None:
+        zap.require(socket, pair.secret)
+    return Port(socket, index, bind_to(socket, bind), is_encrypted=pair is not None)
 
 
-def open_dialer(context: zmq.Context[zmq.Socket[bytes]], index: int, send_max: int = SEND_MESSAGES_MAX) -> Port:
-    """A ROUTER that is bound nowhere and connects to others."""
+def open_dialer(
+    context: zmq.Context[zmq.Socket[bytes]],
+    index: int,
+    send_max: int = SEND_MESSAGES_MAX,
+    *,
+    is_encrypted: bool = False,
+) -> Port:
+    """A ROUTER that is bound nowhere and connects to others; `is_encrypted`: to none without a key."""
     socket = context.socket(zmq.ROUTER)
     _configure(socket)
     set_dialing(socket)
     socket.set(zmq.SNDHWM, send_max)
     socket.set(zmq.LINGER, 0)  # a link that is hung up takes what still waits in it along; closing sets its own
-    return Port(socket, index, "")
+    return Port(socket, index, "", is_encrypted=is_encrypted, is_dialer=True)
 
 
 def bind_to(socket: zmq.Socket[bytes], bind: str, option: str = "--bind") -> str:

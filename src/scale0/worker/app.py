@@ -47,7 +47,8 @@ class Worker:
 
     `capacity` tasks run at once. With `processes` sync handlers run in child processes instead of threads. With `adapt`
     the worker asks for less while tasks wait here for long. `drain_timeout` limits how long leaving may take.
-    `save_config` names a file that keeps what was learned of the network, for the next start.
+    `save_config` names a file that keeps what was learned of the network, for the next start. `key` and `server_key`
+    are for brokers that ask for keys, as in `Client`.
     """
 
     def __init__(
@@ -62,6 +63,8 @@ class Worker:
         connect_timeout: float = 3.0,
         drain_timeout: float = 30.0,
         save_config: Path | str | None = None,
+        key: Path | str | None = None,
+        server_key: str | None = None,
     ) -> None:
         self.options = WorkerOptions(
             brokers=read_addresses(brokers),
@@ -74,6 +77,8 @@ class Worker:
             connect_timeout_s=connect_timeout,
             drain_timeout_s=drain_timeout,
             save_config=check_path(save_config),
+            key=str(key.absolute()) if isinstance(key, Path) else key,
+            server_key=server_key,
         )
         self.options.check()
         self._handlers: dict[str, Handler] = {}
@@ -256,7 +261,9 @@ class Worker:
             offers=[handler.offer for handler in self._handlers.values()],
             adapt=options.adapt,
         )
-        shell = Shell(self._session, outbox, self._handlers, self._sync_runner, async_runner, saved_config)
+        shell = Shell(
+            self._session, outbox, self._handlers, self._sync_runner, async_runner, saved_config, self.options.pair
+        )
         shell.on_ready = self._is_settled.set
         self._link = LinkThread(shell, outbox, on_over)
         return self._link

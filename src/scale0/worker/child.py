@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import msgspec
 
+from scale0 import tracing
 from scale0.errors import UsageError
 from scale0.protocol.messages import Body, Status, Task, TaskId
 from scale0.worker.failure import failure_body
@@ -116,6 +117,8 @@ def _listen(channel: socket.socket, requests: queue.SimpleQueue[Request]) -> Non
     with contextlib.suppress(EOFError, OSError):
         while True:
             requests.put(msgspec.msgpack.decode(read(channel), type=Request))
+    if tracing.tracer is not None:
+        tracing.flush()
     os._exit(0)
 
 

@@ -15,6 +15,7 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from typing import Any
 
+from scale0 import tracing
 from scale0.encoding import Signature
 from scale0.errors import UsageError
 from scale0.protocol import limits
@@ -22,6 +23,7 @@ from scale0.protocol.messages import Body, ServiceOffer, Status
 from scale0.worker.failure import failure, failure_body
 from scale0.worker.job import Job, job_var
 from scale0.worker.outbox import Outbox
+from scale0.worker.traced import traced
 
 UNKNOWN_S = 0.0  # how long a handler takes, before its first call has ended
 RESERVED = ("scale0.", "mmi.")
@@ -85,7 +87,7 @@ def perform(job: Job, outbox: Outbox) -> None:
     args, kwargs = arguments
     handler = job.handler
     try:
-        value = handler.function(*args, **kwargs)
+        value = (handler.function if tracing.tracer is None else traced(job, tracing.tracer))(*args, **kwargs)
         if handler.is_stream:
             value = _stream(job, value, outbox)
         finish(job, value, outbox)
@@ -104,7 +106,7 @@ def begin_async(job: Job, outbox: Outbox) -> Awaitable[Any] | None:
         return None
     args, kwargs = arguments
     handler = job.handler
-    call = handler.function(*args, **kwargs)
+    call = (handler.function if tracing.tracer is None else traced(job, tracing.tracer))(*args, **kwargs)
     return _stream_async(job, call, outbox) if handler.is_stream else call
 
 

@@ -15,6 +15,7 @@ from scale0.core.link import LinkSettings
 from scale0.errors import UsageError
 from scale0.protocol import limits
 from scale0.transport.addresses import this_process
+from scale0.transport.key_files import KeyPair, own_pair, server_keys
 
 
 class WorkerOptions(msgspec.Struct, kw_only=True):
@@ -30,6 +31,8 @@ class WorkerOptions(msgspec.Struct, kw_only=True):
     connect_timeout_s: float = 3.0
     drain_timeout_s: float = 30.0
     save_config: Path | None = None  # the file that keeps the last config
+    key: str | None = None  # its own, by name or path; None: as the environment says
+    server_key: str | None = None  # the brokers' public keys; None: as the environment says
 
     def check(self) -> None:
         """Raise `UsageError` for what cannot be right."""
@@ -39,6 +42,11 @@ class WorkerOptions(msgspec.Struct, kw_only=True):
             if not (isinstance(seconds, int | float) and 0 < seconds < math.inf):
                 raise UsageError(f"{name.removesuffix('_s')} is a number of seconds above 0, not {seconds!r}")
         self.link_settings([], SavedConfig())
+
+    @property
+    def pair(self) -> KeyPair | None:
+        """The key as its file says now."""
+        return own_pair(self.key)
 
     def link_settings(self, services: list[str], saved: SavedConfig) -> LinkSettings:
         """Settings of a new session. Its nonce is fresh, for a session belongs to one life of a worker."""
@@ -53,6 +61,7 @@ class WorkerOptions(msgspec.Struct, kw_only=True):
             retry_forever=self.retry_forever,
             saved=saved,
             keeps_config=self.save_config is not None,
+            public_keys=server_keys(self.server_key, self.brokers, is_needed=self.pair is not None),
         )
 
 

@@ -32,6 +32,7 @@ from scale0.protocol.dialects import WORKER
 from scale0.protocol.messages import UNKNOWN_US, Command, Disconnect, Message, Ping, Status, Task
 from scale0.protocol.native import PREFIX_BYTES, decode_task, encode_taskreply
 from scale0.transport.dealer import Dealer
+from scale0.transport.key_files import KeyPair
 from scale0.transport.saved_config import SavedConfigFile
 from scale0.worker.handlers import Handler, cancelled_body
 from scale0.worker.job import Job
@@ -57,9 +58,10 @@ class Shell:
         sync_runner: Runner,
         async_runner: Runner,
         saved_config: SavedConfigFile,
+        pair: KeyPair | None = None,
     ) -> None:
         self.session = session
-        self.dealer = Dealer()
+        self.dealer = Dealer(pair)
         self.runners = (sync_runner, async_runner)  # indexed by whether a handler is async
         self.jobs: dict[tuple[bytes, int], Job] = {}  # at most the capacity, and what a lost session left running
         self.on_socket: Callable[[], None] = _ignore  # another socket is open, or will be in a moment
