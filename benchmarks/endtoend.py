@@ -54,7 +54,7 @@ def _measure(name: str, options: Options) -> Window:
     with (
         peer.started(directory) as running,
         script("participants", [worker_role, running.backend], directory) as worker,
-        _client(client_role, running, worker, options) as (client, page),
+        connected(client_role, running, worker, options) as (client, page),
     ):
         pids = {"client": client.pid, "broker": running.child.pid, "worker": worker.pid}
         measure.watch(page, {}, options.warm_up_s)
@@ -65,7 +65,7 @@ def _measure(name: str, options: Options) -> Window:
 
 
 @contextlib.contextmanager
-def _client(role: str, running: Running, worker: Child, options: Options) -> Iterator[tuple[Child, Page]]:
+def connected(role: str, running: Running, worker: Child, options: Options) -> Iterator[tuple[Child, Page]]:
     """The client, once the first tasks have come back."""
     if role == "nats-client":
         worker.wait_for_line("ready")

@@ -7,7 +7,6 @@ disk, and they form one group.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from peers import Running
 from scale0.client.manager import manage
 from scale0.core.groups import BALANCE_INTERVALS
 from scale0.errors import Scale0Error
+from scale0.testing import managed_by
 
 _OPERATOR: Final = "bench"
 _PASSWORD: Final = "only on loopback"
@@ -55,8 +55,8 @@ class Network:
         self.brokers[number - 1] = self._start(number, seeds=seeds[:1], bind=self.endpoints[number - 1])
 
     def _start(self, number: int, *, seeds: list[str], bind: str = _ANY_PORT) -> Running:
-        passwords = {_OPERATOR: hashlib.sha256(_PASSWORD.encode()).hexdigest()}
-        scale0 = peers.Scale0(**self.keys, management={"passwords": passwords})
+        management = managed_by(self._directory, {_OPERATOR: _PASSWORD})
+        scale0 = peers.Scale0(**self.keys, management=management)
         arguments = ["--identity", f"b{number}", "--no-state", *(word for seed in seeds for word in ("--join", seed))]
         return self._stack.enter_context(scale0.started(self._directory, bind=bind, arguments=arguments))
 

@@ -40,6 +40,11 @@ class Options(msgspec.Struct, frozen=True):
     whatif_tasks: int = 1_000_000  # of the replayed hour
     whatif_cells: int = 40
     fresh_s: float = 60.0  # how long a stream is watched
+    page_workers: int = 5_000  # connected to the broker whose pages are looked at
+    page_services: int = 200
+    pages: int = 50  # open at once
+    handshakes: int = 1_000  # of clients that come at once, encrypted
+    page_calls: int = 160  # GETs that are timed; a fourth of them waits for a fresh snapshot
 
     def say(self, text: str) -> None:
         """Progress, while it runs."""

@@ -36,6 +36,8 @@ NAMES = (
     "config_spread",
     "shares",
     "recording",
+    "encryption",
+    "management",
     "pipeline",
     "freshness",
     "whatif",
@@ -128,6 +130,11 @@ def _options(directory: Path, arguments: argparse.Namespace) -> Options:
             whatif_tasks=2_000,
             whatif_cells=3,
             fresh_s=8.0,
+            page_workers=20,
+            page_services=12,
+            pages=3,
+            page_calls=8,
+            handshakes=20,
         )
     return Options(directory, seconds=arguments.seconds, repetitions=arguments.repetitions)
 

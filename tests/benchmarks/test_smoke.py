@@ -24,6 +24,8 @@ NAMES = [
     "config_spread",
     "shares",
     "recording",
+    "encryption",
+    "management",
 ]
 WITH_SPARK = ["pipeline", "freshness", "whatif"]
 

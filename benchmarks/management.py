@@ -1,0 +1,269 @@
+"""What looking costs: how soon the overview of a large broker answers, and what open pages take from a busy one.
+
+The broker runs with its page's process, as `scale0 broker --manage` starts it. *Answers*: with thousands of workers and
+hundreds of services, GETs of the overview and of the workers are timed one after another; every fourth waits until the
+last snapshot has grown too old to be handed out again. *Pages*: the same load with and without open event streams, in
+turns; what counts is the ratio within a repetition, of the throughput and of the broker's CPU per task. On a machine
+with few cores the page's process, the readers and the load share them with the broker: there the CPU per task is the
+figure to trust.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import selectors
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+import measure
+import peers
+from load import Load
+from measure import median
+from processes import child
+from report import Bars, Options, Result, Table, at_least, at_most, figure, thousands
+from scale0.management.http.snapshots import REST_S_MAX
+from scale0.testing import managed_by
+
+_OVERVIEW_MS_MAX = 50.0
+_THROUGHPUT_MIN = 0.95
+_CPU_RATIO_MAX = 1.05
+_USER, _PASSWORD = "bench", "bench-bench"
+_BUSY_WORKERS = 50
+_SERVING = 2
+_TOPICS = ("overview", "workers", "services", "overview", "tasks")  # what pages look at, in turns
+_SERVICES = """
+from scale0 import Worker
+
+app = Worker()
+for number in range({count}):
+    app.service(f"service-{{number}}")(lambda: None)
+"""
+
+
+class Page(msgspec.Struct):
+    """A broker's page, and a session there."""
+
+    host: str
+    port: int
+    cookie: str
+    pid: int  # of its process
+
+
+class Cost(msgspec.Struct):
+    """What open pages cost under one load: medians over the repetitions."""
+
+    tasks_per_s: float  # without them
+    throughput: float  # with ÷ without
+    cpu: float  # the broker's CPU per task, with ÷ without
+    page_percent: float  # of a core, for the page's process
+    snapshots_per_s: float  # that were read
+
+    def row(self, name: str) -> list[str]:
+        ratios = [f"{self.throughput:.3f}×", f"{self.cpu:.3f}×"]
+        return [name, thousands(self.tasks_per_s), *ratios, figure(self.page_percent), figure(self.snapshots_per_s)]
+
+
+def run(options: Options) -> Result:
+    answers = _answers(options)
+    timed = Table(
+        f"Answers with {options.page_workers:,} workers and {options.page_services:,} services, ms",
+        ["GET", "p50", "p95", "worst"],
+        [[name, *(figure(each) for each in _percentiles(times))] for name, times in answers.items()],
+        "Every fourth comes when the last snapshot is too old to be handed out again, as when nobody else looks.",
+    )
+    costs = {name: _cost(name, load, options) for name, load in _loads(options).items()}
+    pages = Table(
+        f"{options.pages} open pages: what a busy broker loses",
+        ["load", "tasks/s", "throughput", "broker's CPU/task", "page's process, % of a core", "snapshots/s"],
+        [cost.row(name) for name, cost in costs.items()],
+    )
+    verdicts = [at_most("overview, p95", _percentiles(answers["overview"])[1], _OVERVIEW_MS_MAX, " ms")]
+    for name, cost in costs.items():
+        what = f"with {options.pages} pages ÷ without, {name}"
+        verdicts.append(at_least(f"throughput {what}", cost.throughput, _THROUGHPUT_MIN, "×"))
+        verdicts.append(at_most(f"broker's CPU per task {what}", cost.cpu, _CPU_RATIO_MAX, "×"))
+    shown = {name: cost.throughput for name, cost in costs.items()}
+    bars = Bars(f"Throughput with {options.pages} open pages ÷ without", "×", shown, _THROUGHPUT_MIN)
+    return Result("management", [timed, pages], verdicts, [bars])
+
+
+def _loads(options: Options) -> dict[str, Load]:
+    return {
+        f"{_BUSY_WORKERS} workers": Load(_BUSY_WORKERS),
+        f"{_SERVING} of {options.page_workers:,} workers": Load(options.page_workers, serving=_SERVING),
+    }
+
+
+# --- answers --------------------------------------------------------------------------------------------------------
+
+
+def _answers(options: Options) -> dict[str, list[float]]:
+    """How long each GET took, in ms."""
+    peer = peers.Scale0()
+    idle = Load(options.page_workers, in_flight=0)
+    paths = {"overview": "/api/v1/overview", "workers, by problems": "/api/v1/workers?sort=problems&limit=200"}
+    with (
+        _managed(peer, options) as (running, page),
+        peer.loaded(running, idle, options.directory),
+        _serving(running.frontend, options),
+    ):
+        connection = http.client.HTTPConnection(page.host, page.port)
+        _wait_for_services(connection, page, options.page_services)
+        found = {}
+        for name, path in paths.items():
+            found[name] = [_timed(connection, page, path, number) for number in range(options.page_calls)]
+            options.say(f"management: {name} p95 {_percentiles(found[name])[1]:.1f} ms")
+        return found
+
+
+@contextlib.contextmanager
+def _serving(endpoint: str, options: Options) -> Iterator[None]:
+    """A worker that offers many services."""
+    (options.directory / "many_services.py").write_text(_SERVICES.format(count=options.page_services))
+    command = [sys.executable, "-m", "scale0", "worker", "many_services:app", "--broker", endpoint]
+    with child("worker", ["env", f"PYTHONPATH={options.directory}", *command], options.directory, limit_s=1.0):
+        yield
+
+
+def _wait_for_services(connection: http.client.HTTPConnection, page: Page, count: int, limit_s: float = 60.0) -> None:
+    end = time.monotonic() + limit_s
+    while json.loads(_get(connection, page, "/api/v1/services?limit=1"))["all"] < count:
+        if time.monotonic() > end:
+            raise TimeoutError(f"{count} services were not there within {limit_s:g} s")
+        time.sleep(0.2)
+
+
+def _timed(connection: http.client.HTTPConnection, page: Page, path: str, number: int) -> float:
+    """One GET in ms."""
+    if number % 4 == 0:
+        time.sleep(REST_S_MAX)
+    began = time.perf_counter()
+    _get(connection, page, path)
+    return (time.perf_counter() - began) * 1e3
+
+
+def _get(connection: http.client.HTTPConnection, page: Page, path: str) -> bytes:
+    connection.request("GET", path, headers={"Cookie": page.cookie})
+    answer = connection.getresponse()
+    body = answer.read()
+    if answer.status != 200:
+        raise RuntimeError(f"GET {path}: {answer.status} {body[:200]!r}")
+    return body
+
+
+def _percentiles(times: list[float]) -> tuple[float, float, float]:
+    ordered = sorted(times)
+    return ordered[len(ordered) // 2], ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))], ordered[-1]
+
+
+# --- pages ----------------------------------------------------------------------------------------------------------
+
+
+def _cost(name: str, load: Load, options: Options) -> Cost:
+    found = [_pages(load, options) for _ in range(options.repetitions)]
+    cost = Cost(
+        tasks_per_s=median([before.tasks_per_s for before, _, _ in found]),
+        throughput=median([after.tasks_per_s / before.tasks_per_s for before, after, _ in found]),
+        cpu=median([after.cpu_us_per_task("broker") / before.cpu_us_per_task("broker") for before, after, _ in found]),
+        page_percent=median([after.cpu_percent("page") for _, after, _ in found]),
+        snapshots_per_s=median([read for _, _, read in found]),
+    )
+    options.say(f"management, {name}: throughput {cost.throughput:.3f} ×, CPU per task {cost.cpu:.3f} ×")
+    return cost
+
+
+def _pages(load: Load, options: Options) -> tuple[measure.Window, measure.Window, float]:
+    """A window without open pages, one with them, and the snapshots a second that were read in it."""
+    peer = peers.Scale0()
+    with _managed(peer, options) as (running, page), peer.loaded(running, load, options.directory) as counters:
+        pids = {"broker": running.child.pid, "page": page.pid}
+        measure.watch(counters, {}, options.warm_up_s)
+        before = measure.watch(counters, pids, options.seconds)
+        with Readers(page, options.pages) as readers:
+            measure.watch(counters, {}, options.warm_up_s)
+            count = readers.snapshots
+            after = measure.watch(counters, pids, options.seconds)
+            read = (readers.snapshots - count) / after.seconds
+    if not before.tasks or not after.tasks:
+        raise RuntimeError("no task was answered")
+    return before, after, read
+
+
+class Readers:
+    """Open pages: event streams that are read, and counted."""
+
+    def __init__(self, page: Page, count: int) -> None:
+        self.snapshots = 0
+        self._selector = selectors.DefaultSelector()
+        self._is_over = False
+        for number in range(count):
+            stream = socket.create_connection((page.host, page.port))
+            path = f"/api/v1/stream?topic={_TOPICS[number % len(_TOPICS)]}"
+            stream.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nCookie: {page.cookie}\r\n\r\n".encode())
+            self._selector.register(stream, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._read, daemon=True)
+
+    def __enter__(self) -> Readers:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._is_over = True
+        self._thread.join()
+        for key in list(self._selector.get_map().values()):
+            stream = key.fileobj
+            assert isinstance(stream, socket.socket)
+            stream.close()
+
+    def _read(self) -> None:
+        while not self._is_over:
+            for key, _ in self._selector.select(0.1):
+                stream = key.fileobj
+                assert isinstance(stream, socket.socket)
+                data = stream.recv(1 << 20)
+                if not data:
+                    raise RuntimeError("a page was dropped")
+                self.snapshots += data.count(b"event: snapshot")
+
+
+# --- the broker -----------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _managed(peer: peers.Scale0, options: Options) -> Iterator[tuple[peers.Running, Page]]:
+    """A broker with a page, and a session there."""
+    home = options.directory / f"managed-{time.monotonic_ns()}"
+    home.mkdir()
+    users = managed_by(home, {_USER: _PASSWORD})["users"]
+    arguments = ["--manage", "127.0.0.1:0", "--manage-users", users]
+    with peer.started(options.directory, arguments=arguments) as running:
+        url = urlsplit(running.child.wait_for_line("page: http").split("page: ")[1].split()[0])
+        host, port = url.hostname or "", url.port or 0
+        yield running, Page(host, port, _log_in(host, port), _page_of(running.child.pid))
+
+
+def _log_in(host: str, port: int) -> str:
+    connection = http.client.HTTPConnection(host, port)
+    body = json.dumps({"user": _USER, "password": _PASSWORD})
+    connection.request("POST", "/api/v1/login", body, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    answer.read()
+    return (answer.getheader("set-cookie") or "").partition(";")[0]
+
+
+def _page_of(pid: int) -> int:
+    """The process that a broker starts for its page."""
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        for one in (thread / "children").read_text().split():
+            if "scale0.management.http" in Path(f"/proc/{one}/cmdline").read_text():
+                return int(one)
+    raise LookupError("the broker has no page's process")
