@@ -51,3 +51,11 @@ def _state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         del os.environ["XDG_STATE_HOME"]
     else:
         os.environ["XDG_STATE_HOME"] = before
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tests of the page that found no browser are told of in one line that nobody overlooks."""
+    skipped = [one for one in terminalreporter.stats.get("skipped", []) if "no Chromium here" in str(one.longrepr)]
+    if skipped:
+        told = f"SKIPPED {len(skipped)} browser tests: no Chromium here; install one: apt install chromium"
+        terminalreporter.write_line(told, red=True, bold=True)

@@ -207,7 +207,13 @@ class Play:
             for line in re.findall(r"^\$ export (.*)", block.text, re.MULTILINE)
             for word in shlex.split(line)
         ]
-        self._variables = {name: value for name, _, value in exported} | {"XDG_STATE_HOME": str(folder / "state")}
+        self._variables = {name: value for name, _, value in exported} | {
+            "XDG_STATE_HOME": str(folder / "state"),
+            "XDG_CONFIG_HOME": str(folder / "config"),
+        }
+        if "SCALE0_AUTH_ID" in self._variables:  # the document has shown how such a user is added
+            user = {self._variables["SCALE0_AUTH_ID"]: self._variables["SCALE0_AUTH_PASSWORD"]}
+            scale0.testing.managed_by(folder / "config" / "scale0", user)
 
     def _reserve(self) -> str:
         """A free port that stays so: it is bound here, and who listens there may bind it too."""

@@ -14,8 +14,10 @@ from scale0.core.broker import Broker
 from scale0.core.settings import BrokerSettings
 from scale0.errors import SettingsError, UsageError
 from scale0.protocol.network import BrokerEntry, Document
+from scale0.transport import settings_file
 from scale0.transport.recording import Telemetry
 from scale0.transport.server import Server
+from scale0.transport.settings_file import BrokerFile
 
 HOME = {"HOME": "/home/ada"}
 SEED = "tcp://10.0.0.1:5555"
@@ -226,3 +228,32 @@ def test_what_recording_needs_is_said_in_one_line(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(broker_command, "NEEDED", ("pyarrow", "no_such_module"))
     with pytest.raises(UsageError, match=r"recording needs no_such_module\nadd it: pip install 'scale0\[pipeline\]'"):
         broker_command.check_telemetry(Telemetry("t", "data"))
+
+
+def test_a_key_encrypts_and_needs_no_switch_for_other_machines(tmp_path: Path) -> None:
+    environ = {"XDG_CONFIG_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    options = BrokerOptions(key="eu-1", bind="tcp://10.0.0.1:5555")
+    plan = broker_command.make_plan(options, BrokerFile(), environ)
+    assert plan.security is not None
+    assert plan.security.key == str(tmp_path / "scale0" / "keys" / "eu-1.key")
+    assert plan.security.allowed == str(tmp_path / "scale0" / "allowed.json")
+    broker_command.check_bind(plan.addresses, is_insecure=False, is_encrypted=True)
+    with pytest.raises(UsageError, match="scale0 keys new broker"):
+        broker_command.check_bind(plan.addresses, is_insecure=False)
+
+
+def test_a_file_s_own_paths_begin_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "eu-1.toml"
+    path.write_text('[security]\nkey = "eu-1.key"\nallowed = "who.json"\n')
+    plan = broker_command.make_plan(BrokerOptions(config=path), settings_file.load(path), {"HOME": str(tmp_path)})
+    assert plan.security is not None
+    assert (plan.security.key, plan.security.allowed) == (str(tmp_path / "eu-1.key"), str(tmp_path / "who.json"))
+
+
+def test_options_of_keys_are_checked_before_anything_starts() -> None:
+    with pytest.raises(UsageError, match="for a broker with a key"):
+        broker_command.make_plan(BrokerOptions(server_key="0" * 40), BrokerFile(), {})
+    with pytest.raises(UsageError, match="is no public key"):
+        broker_command.make_plan(BrokerOptions(key="a.key", server_key="k"), BrokerFile(), {})
+    with pytest.raises(UsageError, match="whose key it knows"):
+        broker_command.make_plan(BrokerOptions(key="a.key", join=["tcp://10.0.0.1:5555"]), BrokerFile(), {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import pytest
@@ -90,8 +89,7 @@ def test_a_converted_file_goes_to_stdout_laid_out_for_people(tmp_path: Path, cap
 
 
 def test_local_keys_are_left_out_and_named(tmp_path: Path, capsys: Capture) -> None:
-    digest = hashlib.sha256(b"x").hexdigest()
-    path = write(tmp_path, f'identity = "x"\nnetwork = "prod"\n[management.passwords]\nops = "{digest}"\n')
+    path = write(tmp_path, 'identity = "x"\nnetwork = "prod"\n[management]\nusers = "users.json"\n')
     assert convert(path, "json", None) is Exit.GOOD
     told = capsys.readouterr()
     assert told.err == (

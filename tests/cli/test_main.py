@@ -23,7 +23,10 @@ COMMANDS = [
     "brokers",
     "network",
     "dead-letters",
-    "manage",
+    "ctl",
+    "top",
+    "user",
+    "keys",
     "config",
     "drill",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import signal
 import subprocess
@@ -14,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from scale0.cli.failures import Exit
+from scale0.testing import managed_by
 from tests.cli import processes
 from tests.cli.processes import MODULE_LIMIT_S, end, scale0
 
@@ -22,8 +22,8 @@ BEATS = "default_heartbeat_interval = 0.3\nliveness = 10\n"  # on a busy machine
 SETTINGS = f"""
 network = "prod"
 {BEATS}
-[management.passwords]
-ops = "{hashlib.sha256(b"secret").hexdigest()}"
+[management]
+users = "USERS"
 """
 
 
@@ -50,7 +50,8 @@ def operate(*words: str, broker: str, password: str = "secret") -> subprocess.Co
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
     folder = tmp_path_factory.mktemp("network")
     settings = folder / "broker.toml"
-    settings.write_text(SETTINGS)
+    users = managed_by(settings.parent, {"ops": "secret"})["users"]
+    settings.write_text(SETTINGS.replace("USERS", users))
     own = ("--config", str(settings), "--group", "eu")
     with (
         processes.broker("--identity", "eu-1", *own, limit_s=MODULE_LIMIT_S) as (_one, first),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import signal
@@ -11,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tomli_w
 
 from scale0.cli.failures import Exit
+from scale0.testing import managed_by
 from tests.cli import processes
 from tests.cli.processes import MODULE_LIMIT_S, end, running, scale0
 
@@ -146,8 +147,7 @@ def test_a_settings_file_is_read_and_its_errors_are_placed(tmp_path: Path) -> No
 
 def test_managing_needs_the_right_password(tmp_path: Path) -> None:
     settings = tmp_path / "broker.toml"
-    digest = hashlib.sha256(b"secret").hexdigest()
-    settings.write_text(f'[management.passwords]\nops = "{digest}"\n')
+    settings.write_text(tomli_w.dumps({"management": managed_by(tmp_path, {"ops": "secret"})}))
     with processes.broker("--config", str(settings)) as (child, endpoint):
         refused = manage(endpoint, "drain", password="wrong")
         assert refused.returncode == Exit.REFUSED

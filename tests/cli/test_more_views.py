@@ -20,7 +20,7 @@ def test_an_active_broker_says_how_long_it_has_been_up() -> None:
 def test_a_disabled_broker_is_bad_and_can_be_enabled() -> None:
     rows = [{"identity": "eu-1", "state": "disabled"}]
     assert BROKERS.verdict(rows, EU) == ("bad", "1 broker, eu-1 is disabled (eu-1, config v42)")
-    assert BROKERS.advise(rows) == "scale0 manage enable"
+    assert BROKERS.advise(rows) == "scale0 ctl enable"
 
 
 def test_clients_are_sorted_by_what_they_wait_for() -> None:

@@ -97,7 +97,7 @@ PAIRS = {
             "split",
             "bad",
             "prod: 3 brokers, eu-2 and eu-3 both serve",
-            "scale0 manage disable --broker tcp://eu-2:5555 ",
+            "scale0 ctl disable --broker tcp://eu-2:5555 ",
         ),
         ("handing over", "warn", "prod: 2 brokers, 1 holding", ""),
     ],
@@ -158,7 +158,7 @@ def test_a_broken_link_says_how_long(row: Row, fault: str) -> None:
 @pytest.mark.parametrize(
     ("row", "command"),
     [
-        (network_broker("eu-2", state="disabled"), "scale0 manage enable --broker tcp://eu-2:5555 "),
+        (network_broker("eu-2", state="disabled"), "scale0 ctl enable --broker tcp://eu-2:5555 "),
         (network_broker("eu-2", is_behind=True), "scale0 config show --broker tcp://eu-2:5555 "),
         (network_broker("eu-2", link="down"), "scale0 network --broker tcp://eu-2:5555 "),
         (gone_broker("eu-2", state="unknown", endpoints=[]), "scale0 broker --identity eu-2 --join tcp://eu-1:5555 "),
@@ -171,7 +171,7 @@ def test_the_next_command_fits_the_trouble(row: Row, command: str) -> None:
 def test_a_hostile_name_cannot_become_a_command() -> None:
     lines = drawn(network_broker("eu-1"), gone_broker("x; rm -rf ~ \x1b[2J", endpoints=["$(reboot)"]))
     assert "--identity 'x; rm -rf ~ \\x1b[2J' --bind '$(reboot)'" in lines[-1]
-    assert "forget_broker 'x; rm -rf ~ \\x1b[2J')" in lines[-1]
+    assert "forget 'x; rm -rf ~ \\x1b[2J')" in lines[-1]
 
 
 def test_many_services_are_cut_off_unless_all_are_wanted() -> None:

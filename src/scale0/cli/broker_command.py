@@ -4,9 +4,9 @@ What the command line says wins over the file, and the file over defaults. A bro
 its state under the user's state directory by default, so that it comes back as what it was; one that is alone keeps
 nothing unless it is told to.
 
-Traffic is not encrypted yet, so a broker listens on this machine only, unless the operator says with `--insecure-bind`
-that the network is trusted; then it starts with a warning. The one line on stdout is for scripts, everything else goes
-to stderr.
+With `--key` everything is encrypted, and only keys that are allowed come in. Without one a broker listens on this
+machine only, unless the operator says with `--insecure-bind` that the network is trusted; then it starts with a
+warning. The one line on stdout is for scripts, everything else goes to stderr.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from scale0.cli import state_dirs
+from scale0.cli import broker_manage, state_dirs
 from scale0.cli.failures import Exit, remark
 from scale0.errors import UsageError
 
 if TYPE_CHECKING:
-    from scale0.core.settings import BrokerSettings
+    from scale0.core.settings import BrokerSettings, ManagementSettings
     from scale0.protocol.network import Document
     from scale0.transport.recording import Telemetry
+    from scale0.transport.security import Security
     from scale0.transport.server import Server
-    from scale0.transport.settings_file import BrokerFile
+    from scale0.transport.settings_file import BrokerFile, SecuritySettings
 
 DEFAULT_BIND = "tcp://127.0.0.1:5555"
 FREE_BIND = "tcp://127.0.0.1:0"
@@ -70,7 +71,11 @@ class BrokerOptions(msgspec.Struct, frozen=True):
     is_verbose: bool = False
     is_quiet: bool = False
     is_insecure: bool = False
+    key: str | None = None
+    allowed: Path | None = None
+    server_key: str | None = None
     telemetry: TelemetryOptions | None = None
+    manage: broker_manage.ManageOptions = broker_manage.ManageOptions()
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -85,6 +90,8 @@ class Plan(msgspec.Struct, frozen=True):
     document: Document | None = None
     state_dir: Path | None = None
     telemetry: Telemetry | None = None
+    security: Security | None = None
+    management: ManagementSettings | None = None
 
     @property
     def addresses(self) -> list[str]:
@@ -96,14 +103,19 @@ def run(options: BrokerOptions) -> Exit:
     from scale0.transport.process import run_broker
 
     plan = make_plan(options, read_file(options))
-    check_bind(plan.addresses, is_insecure=options.is_insecure)
+    check_bind(plan.addresses, is_insecure=options.is_insecure, is_encrypted=plan.security is not None)
     if plan.telemetry is not None:
         check_telemetry(plan.telemetry)
+    management = plan.management
+    if management is not None:
+        broker_manage.check(management)
 
     def ready(server: Server) -> None:
         if plan.seeds and not options.is_quiet:
             say_joining(plan.seeds)
         announce(server.identity, server.endpoints, waiting_for(server))
+        if management is not None:
+            broker_manage.announce(server, management)
 
     run_broker(
         plan.settings,
@@ -115,6 +127,8 @@ def run(options: BrokerOptions) -> Exit:
         document=plan.document,
         state_dir=plan.state_dir,
         telemetry=plan.telemetry,
+        security=plan.security,
+        management=plan.management,
         reread=(lambda: read_file(options).document) if options.config else None,
         ready=ready,
         is_log_json=options.is_log_json,
@@ -170,7 +184,39 @@ def make_plan(options: BrokerOptions, file: BrokerFile, environ: Mapping[str, st
         telemetry=plan_telemetry(options.telemetry, settings.identity if is_named else None, environ)
         if options.telemetry
         else None,
+        security=plan_security(options, file.local.security, bool(seeds), environ),
+        management=broker_manage.plan(
+            options.manage, file.local.management, environ, options.config.parent if options.config else None
+        ),
     )
+
+
+def plan_security(
+    options: BrokerOptions, told: SecuritySettings, is_joining: bool, environ: Mapping[str, str]
+) -> Security | None:
+    """Its key and whom it allows; a file's own paths begin beside it."""
+    from scale0.protocol.public_keys import is_key
+    from scale0.transport import key_files
+    from scale0.transport.security import Security
+
+    beside_file = options.config.parent if options.config is not None else Path()
+    key = key_files.path_of(options.key, environ) if options.key else None
+    if key is None and told.key:
+        named = key_files.path_of(told.key, environ)
+        key = beside_file / named  # an absolute one stays as it is
+    server_key = options.server_key or told.server_key
+    if server_key and not is_key(server_key):
+        raise UsageError(f"{server_key!r} is no public key\nover there: scale0 keys show NAME")
+    if key is None:
+        if options.allowed or options.server_key:
+            raise UsageError("--allowed and --server-key are for a broker with a key\nmake one: scale0 keys new broker")
+        return None
+    if is_joining and not server_key:
+        raise UsageError(
+            "a broker with a key joins by one whose key it knows\nadd --server-key: scale0 keys show, there"
+        )
+    allowed = options.allowed or (beside_file / told.allowed if told.allowed else key_files.allowed_path(environ))
+    return Security(str(key.absolute()), str(allowed.absolute()), server_key)
 
 
 def plan_telemetry(options: TelemetryOptions, identity: str | None, environ: Mapping[str, str]) -> Telemetry:
@@ -280,14 +326,15 @@ def is_loopback(endpoint: str) -> bool:
         return False
 
 
-def check_bind(endpoints: list[str], *, is_insecure: bool) -> None:
-    """Refuse to listen beyond this machine unless that was asked for in so many words."""
+def check_bind(endpoints: list[str], *, is_insecure: bool, is_encrypted: bool = False) -> None:
+    """Refuse to listen beyond this machine, unless with a key, or if that was asked for in so many words."""
     for endpoint in endpoints:
-        if is_loopback(endpoint):
+        if is_loopback(endpoint) or is_encrypted:
             continue
         if not is_insecure:
             raise UsageError(
                 f"{endpoint} can be reached from other machines, and traffic is not encrypted\n"
+                "encrypted: scale0 keys new broker, then --key broker\n"
                 "on a network that you trust: add --insecure-bind\n"
                 f"for this machine alone: an address such as {DEFAULT_BIND}"
             )

@@ -37,6 +37,28 @@ Insecure = Annotated[
     bool, typer.Option("--insecure-bind", help="Allow an address that other machines can reach, unencrypted.")
 ]
 
+KEYS = "Where keys are asked for"
+
+Key = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", rich_help_panel=KEYS, help="Its key: encrypts everything, and admits allowed keys only."
+    ),
+]
+Allowed = Annotated[
+    Path | None,
+    typer.Option(
+        dir_okay=False,
+        rich_help_panel=KEYS,
+        help="The keys that it allows, as scale0 keys allow writes them.",
+        show_default="$XDG_CONFIG_HOME/scale0/allowed.json",
+    ),
+]
+ServerKey = Annotated[
+    str | None,
+    typer.Option(metavar="KEY", rich_help_panel=KEYS, help="The public key of the broker that it joins by."),
+]
+
 TELEMETRY = "Recording what it does, for scale0 pipeline"
 
 Telemetry = Annotated[
@@ -74,6 +96,54 @@ TelemetrySample = Annotated[
         metavar="SERVICE=N",
         rich_help_panel=TELEMETRY,
         help="Of this service keep one usual task in N, and all that failed or were slow; may be given again.",
+    ),
+]
+
+MANAGE = "The page and the HTTP API"
+
+Manage = Annotated[
+    str | None,
+    typer.Option(
+        "--manage",
+        metavar="HOST:PORT",
+        rich_help_panel=MANAGE,
+        help="Open a page for operators, such as on 127.0.0.1:8480; port 0 takes a free one.",
+        show_default="none",
+    ),
+]
+ManageUsers = Annotated[
+    Path | None,
+    typer.Option(
+        "--manage-users",
+        dir_okay=False,
+        rich_help_panel=MANAGE,
+        help="Who may manage it: a file that scale0 user makes.",
+        show_default="$XDG_CONFIG_HOME/scale0/users.json",
+    ),
+]
+ManageTlsCert = Annotated[
+    Path | None,
+    typer.Option(
+        "--manage-tls-cert",
+        exists=True,
+        dir_okay=False,
+        rich_help_panel=MANAGE,
+        help="Its certificate (PEM); needed where other machines can reach it.",
+    ),
+]
+ManageTlsKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--manage-tls-key", exists=True, dir_okay=False, rich_help_panel=MANAGE, help="The certificate's key."
+    ),
+]
+ManageHost = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--manage-host",
+        metavar="NAME",
+        rich_help_panel=MANAGE,
+        help="A name under which the page may be asked for, besides its address; may be given again.",
     ),
 ]
 

@@ -21,6 +21,7 @@ from scale0.cli.options import (
     Wide,
     addresses,
     asking,
+    keyed,
     leave,
     show_listing,
 )
@@ -53,6 +54,7 @@ LOOK, CHANGE, FILES = "Look", "Change", "Files"
 
 
 @app.command(rich_help_panel=LOOK)
+@keyed
 def show(
     broker: BrokerAddress = DEFAULT_BROKER,
     to: Annotated[Format | None, typer.Option("--as", help="The document alone, in this format.")] = None,
@@ -72,6 +74,7 @@ def show(
 
 
 @app.command(rich_help_panel=LOOK)
+@keyed
 def diff(
     before: Annotated[str, typer.Argument(metavar="A", help="A version, or a file.")],
     after: Annotated[
@@ -99,6 +102,7 @@ def diff(
 
 
 @app.command(rich_help_panel=LOOK)
+@keyed
 def history(
     broker: BrokerAddress = DEFAULT_BROKER,
     is_json: AsJson = False,
@@ -110,6 +114,7 @@ def history(
 
 
 @app.command(rich_help_panel=CHANGE)
+@keyed
 def apply(
     file: SettingsFile,
     comment: Comment = "",
@@ -125,7 +130,7 @@ def apply(
     """Change the network's config to what a file says, and wait until every reachable broker runs it.
 
     Shows first what changes and whom it touches. The change is made from the version that was shown: if somebody else
-    was faster, it is refused. Exit code 5: it holds, and some brokers are behind. Credentials: as for scale0 manage.
+    was faster, it is refused. Exit code 5: it holds, and some brokers are behind. Credentials: as for scale0 ctl.
 
     \b
       scale0 config apply network.toml --dry-run
@@ -143,6 +148,7 @@ def apply(
 
 
 @app.command(rich_help_panel=CHANGE)
+@keyed
 def rollback(
     version: Annotated[str, typer.Argument(metavar="VERSION", help="As in the history: 41, 1.41 or 1.41.ab12cd34.")],
     comment: Comment = "",

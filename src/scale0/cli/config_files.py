@@ -1,7 +1,7 @@
 """`scale0 config check` and `convert`: a file is good or all its mistakes are told; and it says the same in any format.
 
-Neither asks a broker. What a file says of one broker's own process (its passwords above all) is checked with the rest,
-and is never converted: the result is the network's document, which may be shown to anybody.
+Neither asks a broker. What a file says of one broker's own process (who may manage it, above all) is checked with the
+rest, and is never converted: the result is the network's document, which may be shown to anybody.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Two brokers in a group, six workers of three services, half of them at each broker, and a client's load at the first.
 A worker is killed in mid-work, whose tasks others take over; then one whose task cannot be repeated; then the second
 broker, whose workers go to the first. All are started again. At the end the books are balanced: see `demo_books.py`.
-Both brokers record all the while, and Spark makes a report of it: see `demo_record.py`. The exit code says whether all
-of it went well.
+Both brokers record all the while, and Spark makes a report of it: see `demo_record.py`. The first one has a page for
+operators: see `demo_page.py`. The exit code says whether all of it went well.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 from rich.console import Group
 from rich.live import Live
 
-from scale0.cli import demo_books, demo_record, demo_view, listings, render
+from scale0.cli import demo_books, demo_page, demo_record, demo_view, listings, render
 from scale0.cli.demo_load import KINDS, QUESTIONS, TASK_TIMEOUT_S, Ledger, Load
 from scale0.cli.demo_processes import BROKERS, DemoFailed, Processes
 from scale0.cli.demo_view import Snapshot
@@ -34,22 +34,27 @@ FRAME_S = 0.25
 READY_LIMIT_S = 30.0
 
 
-def run(seconds: float, report: Path | None, page: Page) -> Exit:
+def run(seconds: float, report: Path | None, page: Page, *, is_staying: bool = False) -> Exit:
     """Show the demo, write its report, and return whether the books balanced."""
     with Processes(is_recording=report is not None) as processes:
         page.line("starting two brokers, six workers and a client …")
-        endpoint = processes.start_broker(BROKERS[0])
+        endpoint = processes.start_broker(BROKERS[0], is_managed=True)
         other = processes.start_broker(BROKERS[1], join=endpoint)
         for kind in KINDS:
             for number, near in enumerate((endpoint, other), 1):
                 processes.start_worker(kind.service, near, f"{kind.service}-{number}")
+        url = demo_page.find(processes.log_of(BROKERS[0]))
+        page.line(f"Page: {url}   (good for one login within 5 minutes)" if url else "The page is not up.")
         from scale0.client import Client
 
         with Client(endpoint, identity="demo-client") as client:
-            books = Demo(processes, [endpoint, other], client, max(seconds, SECONDS_MIN), page).run()
+            demo = Demo(processes, [endpoint, other], client, max(seconds, SECONDS_MIN), page)
+            books = demo.run()
+            page.line()
+            page.lines(demo_books.draw(books))
+            if is_staying:
+                demo_page.stay(processes, client, demo.ledger, url, page)
         codes = processes.end_all()
-        page.line()
-        page.lines(demo_books.draw(books))
         unclean = [f"{name} ended with {code}" for name, code in codes.items() if code]
         if unclean:
             page.line(render.verdict("bad", "; ".join(unclean)))
@@ -58,7 +63,8 @@ def run(seconds: float, report: Path | None, page: Page) -> Exit:
         is_told = True
         if report is not None:
             page.line()
-            is_told = demo_record.tell(processes.directory, BROKERS, report, books.client.accepted, page)
+            tasks = demo.ledger.totals()[0] if is_staying else books.client.accepted
+            is_told = demo_record.tell(processes.directory, BROKERS, report, tasks, page)
             page.line()
         page.line("Next: scale0 broker   and, beside it, scale0 worker examples.greet:worker")
         return Exit.GOOD if books.are_balanced and not unclean and is_told else Exit.BAD_ANSWER
@@ -88,7 +94,7 @@ class Demo:
         self._client = client
         self._seconds = seconds
         self._page = page
-        self._ledger = Ledger()
+        self.ledger = Ledger()
         self._events: list[tuple[float, str, str]] = []
         self._trends: dict[str, list[float]] = {kind.service: [] for kind in KINDS}
         self._services: list[Row] = []
@@ -104,7 +110,7 @@ class Demo:
     def run(self) -> demo_books.Books:
         self._wait_for_workers()
         self._began_s = time.monotonic()
-        load = Load(self._client, self._ledger)
+        load = Load(self._client, self.ledger)
         load.start()
         try:
             self._show()
@@ -112,12 +118,12 @@ class Demo:
             load.stop()
         if load.error is not None:
             raise load.error
-        self._ledger.wait_until_settled(TASK_TIMEOUT_S + 5.0)
+        self.ledger.wait_until_settled(TASK_TIMEOUT_S + 5.0)
         if not self._deaths[0].victim:
             raise DemoFailed("no worker was killed: none of them was ever seen at work")
         self._wait_for_workers()  # those that were killed are back
         # The broker enters a question into its books once it has answered: this last one is in neither sum.
-        submitted, replied, errors, wrong = self._ledger.totals()
+        submitted, replied, errors, wrong = self.ledger.totals()
         return demo_books.balance(submitted, replied, errors, wrong, self._ask("brokers")[0])
 
     # --- while it runs --------------------------------------------------------------------------------------------
@@ -197,10 +203,10 @@ class Demo:
 
     def _snapshot(self) -> Snapshot:
         elapsed_s = self._elapsed_s()
-        figures = {kind.service: self._ledger.figures(kind.service, elapsed_s) for kind in KINDS}
+        figures = {kind.service: self.ledger.figures(kind.service, elapsed_s) for kind in KINDS}
         for service, figure in figures.items():
             self._trends[service].append(figure.tasks_per_s)
-        submitted, replied, errors, _wrong = self._ledger.totals()
+        submitted, replied, errors, _wrong = self.ledger.totals()
         return Snapshot(
             elapsed_s,
             self._seconds,
@@ -228,9 +234,9 @@ class Demo:
 
     def _ask(self, name: str) -> list[Row]:
         began_s = time.monotonic()
-        self._ledger.submit(QUESTIONS)
+        self.ledger.submit(QUESTIONS)
         document = self._client.call(f"scale0.{name}", returns=bytes, timeout=5.0)
-        self._ledger.settle(QUESTIONS, None, time.monotonic() - began_s, is_right=True)
+        self.ledger.settle(QUESTIONS, None, time.monotonic() - began_s, is_right=True)
         return listings.parse(document).rows
 
     def _elapsed_s(self) -> float:

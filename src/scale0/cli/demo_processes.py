@@ -13,7 +13,7 @@ import threading
 import time
 from pathlib import Path
 
-from scale0.cli import demo_record
+from scale0.cli import demo_page, demo_record
 from scale0.cli.demo_child import HEARTBEAT_S
 from scale0.errors import Scale0Error
 
@@ -50,13 +50,17 @@ class Processes:
             demo_record.wait(self.directory, BROKERS)
         self._directory.cleanup()
 
-    def start_broker(self, name: str, *, bind: str = "tcp://127.0.0.1:0", join: str = "") -> str:
-        """Start a broker, alone or to join another, and return its address."""
+    def start_broker(
+        self, name: str, *, bind: str = "tcp://127.0.0.1:0", join: str = "", is_managed: bool = False
+    ) -> str:
+        """Start a broker, alone or to join another, with a page or without, and return its address."""
         settings = self.directory / "broker.toml"
         settings.write_text(SETTINGS, encoding="utf-8")
         how: list[str | Path] = ["--join", join] if join else ["--config", settings]
         if self._is_recording:
             how += demo_record.options(self.directory, name)
+        if is_managed:
+            how += demo_page.options(self.directory)
         child = self._start(
             name, "broker", "--bind", bind, "--identity", name, "--state-dir", self.directory / name, *how
         )
@@ -89,9 +93,13 @@ class Processes:
         """Children that ended although nobody asked them to."""
         return [name for name, child in self._children.items() if child.poll() is not None]
 
+    def log_of(self, name: str) -> Path:
+        """What a child writes to stderr."""
+        return self.directory / f"{name}.log"
+
     def last_words(self, name: str, lines: int = 8) -> str:
         """The end of what a child wrote to stderr."""
-        log = self.directory / f"{name}.log"
+        log = self.log_of(name)
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
         return "\n".join(text.splitlines()[-lines:])
 
@@ -110,7 +118,7 @@ class Processes:
         return codes
 
     def _start(self, name: str, *arguments: str | Path) -> subprocess.Popen[str]:
-        with (self.directory / f"{name}.log").open("ab") as log:
+        with self.log_of(name).open("ab") as log:
             child = subprocess.Popen(
                 [sys.executable, "-m", "scale0.cli.demo_child", *map(str, arguments)],
                 stdin=subprocess.PIPE,

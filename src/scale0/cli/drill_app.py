@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 import msgspec
 import typer
 
-from scale0.cli.options import DEFAULT_BROKER, AsJson, AuthFile, BrokerAddress, addresses, leave, reader
+from scale0.cli.options import DEFAULT_BROKER, AsJson, AuthFile, BrokerAddress, addresses, keyed, leave, reader
 from scale0.errors import UsageError
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def sharing(command: Callable[..., None]) -> Callable[..., None]:
 
     run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in options}
-    return run
+    return keyed(run)
 
 
 @app.command(name="kill-broker")
@@ -175,7 +175,7 @@ def partition(
     ] = False,
     auth_file: AuthFile = None,
 ) -> None:
-    """Let two brokers hear nothing of one another for a while. Needs credentials, as scale0 manage does.
+    """Let two brokers hear nothing of one another for a while. Needs credentials, as scale0 ctl does.
 
     \b
       scale0 drill partition eu-1 eu-2 --for 10s

@@ -59,7 +59,7 @@ def choose(rows: Sequence[Row], name: str) -> PairRows:
         raise UsageError(
             "no broker of this network has a fallback broker\n"
             "name one in the config, fallback_broker = …, and start it\n"
-            "to send workers and clients back to their home broker: scale0 manage failback"
+            "to send workers and clients back to their home broker: scale0 ctl failback"
         )
     names = ", ".join(_shown(pair.primary) for pair in found)
     if name:

@@ -52,7 +52,7 @@ def explain(error: BaseException) -> list[str]:
     """The first line says what, the others why and what to do next."""
     match error:
         case errors.SessionRefused():
-            return [str(error)]
+            return str(error).splitlines()
         case errors.Unreachable(tried=tried):
             return _explain_unreachable(error, tried)
         case errors.ServiceNotFound(near=near):
@@ -79,11 +79,14 @@ def explain(error: BaseException) -> list[str]:
 def _explain_unreachable(error: errors.Unreachable, tried: dict[str, str]) -> list[str]:
     where = ", ".join(tried) or "any known address"
     whys = list(tried.values()) if len(tried) == 1 else [f"{endpoint}: {why}" for endpoint, why in tried.items()]
-    # A why that begins with a code is a broker's own word: somebody is there, and does not serve now.
-    is_there = any(why[:3].isdigit() for why in tried.values())
-    cure = "ask another one: --broker ADDRESS" if is_there else "start one: scale0 broker"
-    what = f"no broker that serves at {where}" if is_there else f"no broker at {where}"
-    return [f"{what} after {error.waited_s:.3g} s", *whys, cure]
+    if not error.is_answered:
+        start = "start one: scale0 broker"
+        cures = [f"{start} --manage HOST:PORT" if where.startswith("http") else start]
+        return [f"no broker at {where} after {error.waited_s:.3g} s", *whys, *cures]
+    # A why that begins with a code is a broker's own word: it does not serve now. Any other tells its own cure.
+    has_code = any(why[:3].isdigit() for why in tried.values())
+    cures = ["ask another one: --broker ADDRESS"] if has_code else []
+    return [f"no broker that serves at {where} after {error.waited_s:.3g} s", *whys, *cures]
 
 
 def report(error: BaseException) -> Exit:

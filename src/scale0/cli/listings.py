@@ -34,10 +34,24 @@ class Listing(msgspec.Struct):
     at: str = ""
     complete: bool = True
     broker: BrokerInfo = msgspec.field(default_factory=BrokerInfo)
+    total: int | None = None  # rows that meet the filter, if there was one
+    all: int | None = None  # rows without any filter
 
 
 Ask = Callable[[str], bytes]
 """Calls a built-in service by its name and returns the JSON document."""
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """A listing as it is shown, and what a script is told of it."""
+
+    lines: list[Text]
+    fill: str = "ok"
+    is_complete: bool = True
+
+
+Picture = Callable[[bytes, int | None, bool], Shown]
+"""Makes of a document what is shown of it, for a width and with every column or not."""
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -70,20 +84,38 @@ def draw(listing: Listing, view: View, *, width: int | None, is_wide: bool) -> l
     return lines
 
 
-def show(name: str, ask: Ask, options: Options, page: Page, ended: threading.Event | None = None) -> Exit:
+def picture_of(view: View) -> Picture:
+    """How a listing with this view is shown."""
+
+    def draw_document(document: bytes, width: int | None, is_wide: bool) -> Shown:
+        listing = parse(document)
+        fill, _sentence = view.verdict(view.digest(listing.rows), listing.broker)
+        return Shown(draw(listing, view, width=width, is_wide=is_wide), fill, listing.complete)
+
+    return draw_document
+
+
+def show(
+    name: str,
+    ask: Ask,
+    options: Options,
+    page: Page,
+    ended: threading.Event | None = None,
+    picture: Picture | None = None,
+) -> Exit:
     """Ask for listing `name` and show it, once or until the watcher has seen enough (Ctrl-C, or `ended`)."""
     ended = ended or threading.Event()
-    view = VIEWS[name]
+    picture = picture or picture_of(VIEWS[name])
     if not options.is_watching:
         document = ask(f"scale0.{name}")
-        listing = parse(document)
+        shown = picture(document, page.width, options.is_wide)
         if options.is_json:
             _write_json(document)
         else:
-            page.lines(draw(listing, view, width=page.width, is_wide=options.is_wide))
-        return _exit(listing, view, options)
+            page.lines(shown.lines)
+        return _exit(shown, options)
     with contextlib.suppress(KeyboardInterrupt):
-        _watch(view, _asked_again(name, ask, options, ended), options, page)
+        _watch(picture, _asked_again(name, ask, options, ended), options, page)
     return Exit.GOOD
 
 
@@ -93,28 +125,27 @@ def _asked_again(name: str, ask: Ask, options: Options, ended: threading.Event) 
         ended.wait(options.interval_s)
 
 
-def _watch(view: View, documents: Iterator[bytes], options: Options, page: Page) -> None:
+def _watch(picture: Picture, documents: Iterator[bytes], options: Options, page: Page) -> None:
     if options.is_json:
         for document in documents:
-            parse(document)
+            picture(document, None, options.is_wide)  # one that cannot be read is no listing
             _write_json(document)
         return
     if not page.can_redraw:
         for document in documents:
-            page.lines(draw(parse(document), view, width=None, is_wide=options.is_wide))
+            page.lines(picture(document, None, options.is_wide).lines)
             page.line()
         return
     with Live(console=page.console, auto_refresh=False, screen=True, vertical_overflow="crop") as live:
         for document in documents:
-            lines = draw(parse(document), view, width=page.console.width, is_wide=options.is_wide)
+            lines = picture(document, page.console.width, options.is_wide).lines
             live.update(Group(*(page.plain(line) for line in lines)), refresh=True)
 
 
-def _exit(listing: Listing, view: View, options: Options) -> Exit:
-    if not listing.complete:
+def _exit(shown: Shown, options: Options) -> Exit:
+    if not shown.is_complete:
         return Exit.PARTIAL
-    fill, _sentence = view.verdict(view.digest(listing.rows), listing.broker)
-    return Exit.BAD_ANSWER if options.is_checking and fill in {"warn", "bad"} else Exit.GOOD
+    return Exit.BAD_ANSWER if options.is_checking and shown.fill in {"warn", "bad"} else Exit.GOOD
 
 
 def _write_json(document: bytes) -> None:

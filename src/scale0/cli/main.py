@@ -10,16 +10,27 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from scale0.cli import broker_options, config_app, drill_app, failures, pipeline_app, sim_app
+from scale0.cli import (
+    broker_options,
+    config_app,
+    ctl_app,
+    ctl_completion,
+    drill_app,
+    failures,
+    keys_app,
+    operate_app,
+    pipeline_app,
+    sim_app,
+    user_app,
+)
 from scale0.cli.failures import Exit
 from scale0.cli.options import (
     DEFAULT_BROKER,
     AsJson,
-    AuthFile,
     BrokerAddress,
     Check,
     NoSave,
@@ -27,8 +38,8 @@ from scale0.cli.options import (
     Watch,
     Wide,
     addresses,
-    asking,
     connected,
+    keyed,
     leave,
     reader,
     show_listing,
@@ -95,12 +106,20 @@ def broker(
     is_quiet: broker_options.Quiet = False,
     is_verbose: broker_options.Verbose = False,
     is_insecure: broker_options.Insecure = False,
+    key: broker_options.Key = None,
+    allowed: broker_options.Allowed = None,
+    server_key: broker_options.ServerKey = None,
     is_recording: broker_options.Telemetry = False,
     telemetry_dir: broker_options.TelemetryDir = None,
     telemetry_data: broker_options.TelemetryData = None,
     telemetry_keep: broker_options.TelemetryKeep = 30.0,
     telemetry_cap: broker_options.TelemetryCap = 20.0,
     telemetry_sample: broker_options.TelemetrySample = None,
+    manage: broker_options.Manage = None,
+    manage_users: broker_options.ManageUsers = None,
+    manage_tls_cert: broker_options.ManageTlsCert = None,
+    manage_tls_key: broker_options.ManageTlsKey = None,
+    manage_host: broker_options.ManageHost = None,
 ) -> None:
     """Start a broker. It says on stdout when it is ready and where; Ctrl-C drains it and ends it.
 
@@ -109,35 +128,33 @@ def broker(
       scale0 broker --bind tcp://127.0.0.1:0                 a free port
       scale0 broker --join tcp://127.0.0.1:5555              a second one
       scale0 broker --config network.toml --identity eu-2    one of several
+      scale0 broker --manage 127.0.0.1:8480                  with a page for operators
+      scale0 broker --key eu-1 --bind tcp://10.0.0.1:5555    encrypted; see scale0 keys
     """
-    from scale0.cli import broker_command
+    from scale0.cli import broker_command, broker_manage
 
     if is_verbose:
         os.environ["SCALE0_DEBUG"] = "1"
+    who: dict[str, Any] = {"config": config, "identity": identity, "group": group}
+    where: dict[str, Any] = {"bind": bind, "backend": backend, "publish": publish, "is_insecure": is_insecure}
+    keys: dict[str, Any] = {"key": key, "allowed": allowed, "server_key": server_key}
+    state: dict[str, Any] = {"state_dir": state_dir, "is_stateless": is_stateless}
+    log: dict[str, Any] = {"is_log_json": is_log_json, "is_verbose": is_verbose, "is_quiet": is_quiet}
     options = broker_command.BrokerOptions(
-        bind=bind,
-        backend=backend,
-        config=config,
-        identity=identity,
-        group=group,
+        **{**who, **where, **keys, **state, **log},
         join=[address for told in join or [] for address in addresses(told)],
-        publish=publish,
-        state_dir=state_dir,
-        is_stateless=is_stateless,
-        is_log_json=is_log_json,
-        is_verbose=is_verbose,
-        is_quiet=is_quiet,
-        is_insecure=is_insecure,
         telemetry=broker_command.TelemetryOptions(
             telemetry_dir, telemetry_data, telemetry_keep, telemetry_cap, telemetry_sample or []
         )
         if is_recording
         else None,
+        manage=broker_manage.ManageOptions(manage, manage_users, manage_tls_cert, manage_tls_key, manage_host or []),
     )
     leave(broker_command.run(options))
 
 
 @app.command(rich_help_panel=RUN)
+@keyed
 def worker(
     target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="Where the Worker object is.")],
     broker: Annotated[
@@ -182,21 +199,32 @@ def demo(
         typer.Option(dir_okay=False, help="Where the report goes.", show_default="the directory for temporary files"),
     ] = None,
     is_brief: Annotated[bool, typer.Option("--no-report", help="Leave out Spark and the report.")] = False,
+    is_staying: Annotated[
+        bool | None,
+        typer.Option("--stay/--no-stay", help="Stay up until Ctrl-C, to look around.", show_default="in a terminal"),
+    ] = None,
 ) -> None:
-    """See it all at work: two brokers, six workers, a load, workers and a broker killed, the books, and a report."""
+    """See it all at work: two brokers, six workers, a load, a page, workers and a broker killed, books, a report."""
     from scale0.cli import demo as engine
+    from scale0.cli import demo_page
     from scale0.cli.render import Page
 
     out = report if report is not None else Path(tempfile.gettempdir()) / "scale0-demo-report.html"
-    leave(engine.run(seconds, None if is_brief else out, Page()))
+    page = Page()
+    stays = demo_page.is_wanted(page) if is_staying is None else is_staying
+    leave(engine.run(seconds, None if is_brief else out, page, is_staying=stays))
 
 
 # --- ask ----------------------------------------------------------------------------------------------------------
 
 
 @app.command(rich_help_panel=ASK)
+@keyed
 def call(
-    service: Annotated[str, typer.Argument(metavar="SERVICE", help="The service's name.")],
+    service: Annotated[
+        str,
+        typer.Argument(metavar="SERVICE", help="The service's name.", autocompletion=ctl_completion.names("services")),
+    ],
     argument: Annotated[
         str | None,
         typer.Argument(metavar="JSON", help="An array: arguments; an object: keyword arguments; '-': stdin."),
@@ -228,6 +256,7 @@ def call(
 
 
 @app.command(rich_help_panel=LOOK)
+@keyed
 def services(
     broker: BrokerAddress = DEFAULT_BROKER,
     is_json: AsJson = False,
@@ -240,6 +269,7 @@ def services(
 
 
 @app.command(rich_help_panel=LOOK)
+@keyed
 def workers(
     broker: BrokerAddress = DEFAULT_BROKER,
     is_json: AsJson = False,
@@ -252,6 +282,7 @@ def workers(
 
 
 @app.command(rich_help_panel=LOOK)
+@keyed
 def clients(
     broker: BrokerAddress = DEFAULT_BROKER,
     is_json: AsJson = False,
@@ -264,6 +295,7 @@ def clients(
 
 
 @app.command(rich_help_panel=LOOK)
+@keyed
 def brokers(
     broker: BrokerAddress = DEFAULT_BROKER,
     is_json: AsJson = False,
@@ -276,6 +308,7 @@ def brokers(
 
 
 @app.command(rich_help_panel=LOOK)
+@keyed
 def network(
     broker: BrokerAddress = DEFAULT_BROKER,
     is_json: AsJson = False,
@@ -288,6 +321,7 @@ def network(
 
 
 @app.command(name="dead-letters", rich_help_panel=LOOK)
+@keyed
 def dead_letters(
     broker: BrokerAddress = DEFAULT_BROKER,
     is_json: AsJson = False,
@@ -302,64 +336,13 @@ def dead_letters(
 # --- operate ------------------------------------------------------------------------------------------------------
 
 
-def _management_commands(incomplete: str) -> list[tuple[str, str]]:
-    from scale0.cli.manage_command import COMMANDS
-
-    return [(name, help_text) for name, help_text in COMMANDS.items() if name.startswith(incomplete)]
-
-
-@app.command(rich_help_panel=OPERATE)
-def manage(
-    command: Annotated[
-        str,
-        typer.Argument(
-            metavar="COMMAND",
-            help="list, disable, enable, drain, balance, failback, handover, reload_config, …",
-            autocompletion=_management_commands,
-        ),
-    ],
-    words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Its arguments.")] = None,
-    broker: BrokerAddress = DEFAULT_BROKER,
-    auth_file: AuthFile = None,
-    timeout: Timeout = 5.0,
-) -> None:
-    """Change a broker's state. Credentials come from SCALE0_AUTH_ID and SCALE0_AUTH_PASSWORD, or from a file.
-
-    \b
-      scale0 manage drain
-      scale0 manage list network
-      scale0 manage failback broker=eu-1
-    """
-    from scale0.cli import manage_command
-
-    leave(manage_command.run(addresses(broker), command, words or [], auth_file, timeout))
-
-
-@app.command(rich_help_panel=OPERATE)
-def failback(
-    primary: Annotated[
-        str,
-        typer.Argument(metavar="BROKER", show_default=False, help="The primary; not needed if there is one pair."),
-    ] = "",
-    broker: BrokerAddress = DEFAULT_BROKER,
-    auth_file: AuthFile = None,
-    timeout: Timeout = 30.0,
-) -> None:
-    """Let the primary of a pair serve again: its fallback broker finishes what is in flight, and hands over.
-
-    \b
-      scale0 failback
-      scale0 failback eu-1 --broker tcp://eu-2:5555    any broker of the network
-    """
-    from scale0.cli import failback_command, manage_command
-    from scale0.cli.render import Page
-
-    manage = manage_command.manager(auth_file)
-    with asking(broker) as ask:
-        leave(failback_command.run(primary, ask, manage, timeout, Page()))
-
-
+app.command(rich_help_panel=OPERATE, hidden=True)(operate_app.manage)
+app.command(rich_help_panel=OPERATE)(operate_app.failback)
+app.add_typer(ctl_app.app, name="ctl", rich_help_panel=OPERATE)
+app.command("top", rich_help_panel=LOOK)(operate_app.top)
 app.add_typer(config_app.app, name="config", rich_help_panel=OPERATE)
+app.add_typer(keys_app.app, name="keys", rich_help_panel=OPERATE)
+app.add_typer(user_app.app, name="user", rich_help_panel=OPERATE)
 app.add_typer(drill_app.app, name="drill", rich_help_panel=OPERATE)
 app.command(rich_help_panel=OPERATE)(sim_app.sim)
 app.add_typer(pipeline_app.app, name="pipeline", rich_help_panel=OPERATE)

@@ -72,7 +72,7 @@ def read_credentials(file: Path | None, environ: Mapping[str, str] = os.environ)
         raise UsageError(
             "managing a broker needs credentials\n"
             "set SCALE0_AUTH_ID and SCALE0_AUTH_PASSWORD, or name a file with --auth-file that holds id:password\n"
-            "the broker knows them from its config: [management.passwords]"
+            "a broker knows its users from a file: scale0 user add NAME"
         )
     return Credentials(auth_id, password)
 

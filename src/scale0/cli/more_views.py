@@ -24,6 +24,8 @@ def _broker_cells(row: Row) -> Sequence[Cell]:
         number(row, "errored"),
         number(row, "queued"),
         number(row, "in_flight"),
+        number(row, "cpu_percent"),
+        render.UNKNOWN if micros(row, "rss_bytes") is None else render.figure((micros(row, "rss_bytes") or 0) / 2**20),
         names(row, "endpoints"),
     )
 
@@ -40,7 +42,7 @@ def _brokers_verdict(rows: Sequence[Row], broker: BrokerInfo) -> tuple[str, str]
 
 
 def _brokers_advice(rows: Sequence[Row]) -> str:
-    return "scale0 manage enable" if any(row.get("state") == "disabled" for row in rows) else ""
+    return "scale0 ctl enable" if any(row.get("state") == "disabled" for row in rows) else ""
 
 
 def uptime(uptime_us: int) -> str:
@@ -66,6 +68,8 @@ BROKERS = View(
         Column("ERRORS", is_number=True),
         Column("QUEUED", is_number=True),
         Column("IN FLIGHT", is_number=True),
+        Column("CPU %", is_number=True, drop=6),
+        Column("RSS MiB", is_number=True, drop=7),
         Column("ENDPOINTS", drop=5),
     ),
     _broker_cells,
@@ -82,6 +86,9 @@ def _client_cells(row: Row) -> Sequence[Cell]:
         text(row, "identity"),
         render.state("absent" if row.get("is_absent") else "here"),
         number(row, "open_tasks"),
+        number(row, "tasks_per_s"),
+        number(row, "errors_5m"),
+        number(row, "limit_percent"),
         number(row, "outcomes_kept"),
         render.seconds(micros(row, "heard_us")),
         text(row, "dialect"),
@@ -103,6 +110,9 @@ CLIENTS = View(
         Column("CLIENT"),
         Column("STATE"),
         Column("OPEN", is_number=True),
+        Column("TASKS/s", is_number=True),
+        Column("ERR/5m", is_number=True, drop=4),
+        Column("LIMIT %", is_number=True, drop=5),
         Column("KEPT", is_number=True, drop=2),
         Column("HEARD s", is_number=True, drop=1),
         Column("DIALECT", drop=3),

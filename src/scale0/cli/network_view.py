@@ -207,7 +207,7 @@ def _start_again(row: Row, rows: Sequence[Row]) -> str:
     name = _quoted(row.get("identity", "?"))
     why = "is gone: start it again" if _state(row) == "gone" else "was never heard: start it"
     pair = next((pair for pair in pairs.find(rows) if row in (pair.primary, pair.fallback)), None)
-    or_else = f", or scale0 manage forget_broker {name}"
+    or_else = f", or scale0 ctl forget {name}"
     if pair is not None and pair.serving:
         or_else = f"; {_identity(pair.other(row))} has no standby until then"
     return f"scale0 broker --identity {name}{where}   (it {why}{or_else})"
@@ -219,7 +219,7 @@ def _advise_pair(pair: PairRows) -> str:
         older, newer = pair.older, pair.other(pair.older)
         at = f" --broker {place}" if (place := _endpoint(older)) else ""
         why = f"mend the link between {_identity(older)} and {_identity(newer)}"
-        return f"scale0 manage disable{at}   ({why}, or take the one with the older epoch out)"
+        return f"scale0 ctl disable{at}   ({why}, or take the one with the older epoch out)"
     if pair.is_behind:
         at = f" --broker {place}" if (place := _endpoint(pair.serving[0])) else ""
         return f"scale0 brokers --json{at}   (its counters, and both logs, say why the copy is not whole)"
@@ -240,7 +240,7 @@ def _advise(rows: Sequence[Row]) -> str:
     for row in rows:
         at = f" --broker {place}" if (place := _endpoint(row)) else ""
         if _state(row) in {"disabled", "disabling"}:
-            return f"scale0 manage enable{at}   (if {_identity(row)} is to serve again)"
+            return f"scale0 ctl enable{at}   (if {_identity(row)} is to serve again)"
         if row.get("is_behind"):
             return f"scale0 config show{at}   (what {_identity(row)} runs)"
         if is_broken(row):

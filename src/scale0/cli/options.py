@@ -7,6 +7,8 @@ that `--help` is quick.
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -19,6 +21,7 @@ from scale0.errors import UsageError
 
 DEFAULT_BROKER = "tcp://127.0.0.1:5555"
 LISTING_TIMEOUT_S = 5.0  # a broker answers for itself, and at once
+KEYS = "Where brokers ask for keys"
 
 BrokerAddress = Annotated[
     str,
@@ -33,6 +36,60 @@ NoSave = Annotated[bool, typer.Option("--no-save", help="Do not keep the brokers
 AuthFile = Annotated[
     Path | None, typer.Option(envvar="SCALE0_AUTH_FILE", help="A file of mode 600 that holds id:password.")
 ]
+
+Key = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        envvar="SCALE0_KEY",
+        metavar="NAME",
+        rich_help_panel=KEYS,
+        help="This side's key: its name, or its file.",
+    ),
+]
+ServerKey = Annotated[
+    str | None,
+    typer.Option(
+        "--server-key",
+        envvar="SCALE0_SERVER_KEY",
+        metavar="KEY",
+        rich_help_panel=KEYS,
+        help="The broker's public key; of several brokers, with commas.",
+    ),
+]
+
+
+def keyed(function: Callable[..., None]) -> Callable[..., None]:
+    """Decorator of a command that connects: it has `--key` and `--server-key`, and whatever it does uses them."""
+
+    @functools.wraps(function)
+    def command(*args: Any, key: str | None = None, server_key: str | None = None, **kwargs: Any) -> None:
+        with using_keys(key, server_key):
+            function(*args, **kwargs)
+
+    kind = inspect.Parameter.KEYWORD_ONLY
+    parameters = list(inspect.signature(function, eval_str=True).parameters.values())
+    for name, annotation in (("key", Key), ("server_key", ServerKey)):
+        parameters.append(inspect.Parameter(name, kind, default=None, annotation=annotation))
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+@contextlib.contextmanager
+def using_keys(key: str | None, server_key: str | None) -> Iterator[None]:
+    """While the block runs, clients and workers of this process and of its children have these keys, if any."""
+    told = {"SCALE0_KEY": key, "SCALE0_SERVER_KEY": server_key}
+    before = {name: os.environ.get(name) for name in told}
+    os.environ.update({name: value for name, value in told.items() if value})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def addresses(broker: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from scale0.cli.options import DEFAULT_BROKER, AsJson, AuthFile, BrokerAddress, Timeout, leave, reader
+from scale0.cli.options import DEFAULT_BROKER, AsJson, AuthFile, BrokerAddress, Timeout, keyed, leave, reader
 
 TABLES, LOOK, BRING, OPERATE = "Tables", "Look", "Bring in", "Operate"
 
@@ -141,6 +141,7 @@ def whatif(
 
 
 @app.command(rich_help_panel=BRING)
+@keyed
 def collect(
     broker: BrokerAddress = DEFAULT_BROKER,
     data: Data = None,
@@ -197,6 +198,7 @@ def doctor(data: Data = None, master: Master = "local[*]", is_json: AsJson = Fal
 
 
 @app.command(rich_help_panel=OPERATE)
+@keyed
 def hints(
     broker: BrokerAddress = DEFAULT_BROKER,
     data: Data = None,

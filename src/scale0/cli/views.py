@@ -196,7 +196,7 @@ def _clock(row: Row) -> str:
 
 def _worker_cells(row: Row) -> Sequence[Cell]:
     shown = render.state(str(row.get("state", "unknown")))
-    if is_late(row):
+    if is_late(row) or row.get("is_behind"):
         shown = Text.assemble(("!", render.STYLES["warn"]), " ", render.safe(row.get("state", "unknown")))
     age, interval = micros(row, "heartbeat_age_us"), micros(row, "heartbeat_interval_us")
     return (
@@ -208,8 +208,10 @@ def _worker_cells(row: Row) -> Sequence[Cell]:
         f"{render.seconds(age)}/{render.seconds(interval)}",
         short_version(row.get("config_version") or ""),
         _clock(row),
+        render.ms(micros(row, "p99_us")),
         number(row, "dispatched"),
         names(row, "services"),
+        number(row, "sessions_per_h"),
         text(row, "dialect"),
     )
 
@@ -250,8 +252,10 @@ WORKERS = View(
         Column("HEARTBEAT s", is_number=True, drop=1),
         Column("CONFIG", is_number=True, drop=6),
         Column("CLOCK ms", is_number=True, drop=7),
+        Column("p99 ms", is_number=True, drop=8),
         Column("TASKS", is_number=True, drop=4),
         Column("SERVICES", drop=3),
+        Column("SESSIONS/h", is_number=True, is_wide_only=True),
         Column("DIALECT", is_wide_only=True),
     ),
     _worker_cells,

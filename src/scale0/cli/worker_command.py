@@ -22,6 +22,7 @@ import msgspec
 from scale0.cli import failures, saving
 from scale0.errors import Scale0Error, UsageError
 from scale0.transport.addresses import read_addresses
+from scale0.transport.key_files import KEY_VARIABLE, SERVER_KEY_VARIABLE
 from scale0.worker import Worker
 from scale0.worker.options import check_capacity
 
@@ -57,6 +58,9 @@ def run(command: WorkerCommand) -> int:
 def serve(command: WorkerCommand) -> int:
     """Load the worker and run it in this process."""
     worker = load(command.target)
+    for name, variable in (("key", KEY_VARIABLE), ("server_key", SERVER_KEY_VARIABLE)):
+        if os.environ.get(variable):  # as the command line or the environment says, and not the code
+            setattr(worker.options, name, None)
     if command.brokers:
         worker.options.brokers = read_addresses(command.brokers)
     if command.capacity is not None:
