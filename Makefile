@@ -10,11 +10,11 @@ STAMP := $(VENV)/.setup-done
 BENCH_STAMP := $(VENV)/.bench-done
 FUZZ_STAMP := $(VENV)/.fuzz-done
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-JOBS ?= 2
+JOBS ?= 3
 
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types test-fast test-slow sim chaos fuzz bench clean
+.PHONY: help setup demo test lint types browser install-browser test-fast test-slow sim chaos fuzz bench clean
 
 help: ## this list
 	@echo "Scale0: start more workers, anywhere, and they are found, balanced and watched."
@@ -65,7 +65,17 @@ lint: $(STAMP) ## style and formatting
 types: $(STAMP) ## strict types
 	@$(BIN)/mypy
 
-test-fast: $(STAMP) ## the tests that take seconds
+browser: ## a Chromium for the tests of the page, where one may be installed; without it they are skipped, loudly
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || $(MAKE) --no-print-directory install-browser || \
+		echo "NO CHROMIUM: the tests of the page are skipped. Install one: apt install chromium" >&2
+
+install-browser:
+	@command -v apt-get >/dev/null && { [ "$$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }
+	@echo "installing Chromium for the tests of the page (a minute, once)"
+	@[ "$$(id -u)" = 0 ] || run="sudo -n"; $$run apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive $$run apt-get install -y -qq --no-install-recommends chromium >/dev/null
+
+test-fast: $(STAMP) browser ## the tests that take seconds
 	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(ARGS)
 
 test-slow: $(STAMP) ## the tests that take minutes

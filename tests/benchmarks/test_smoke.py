@@ -11,10 +11,8 @@ import pytest
 
 LIMIT_S = 280  # only a hang reaches it
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-NAMES = [
-    "core_cost",
-    "routing",
-    "latency",
+QUICK = ["core_cost", "routing", "latency"]
+SLOW = [
     "endtoend",
     "workers",
     "idle",
@@ -26,8 +24,10 @@ NAMES = [
     "recording",
     "encryption",
     "management",
+    "pipeline",
+    "freshness",
+    "whatif",
 ]
-WITH_SPARK = ["pipeline", "freshness", "whatif"]
 
 
 def smoke(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -35,7 +35,7 @@ def smoke(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
 
-@pytest.mark.parametrize("name", [*NAMES, *(pytest.param(name, marks=pytest.mark.slow) for name in WITH_SPARK)])
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_benchmark_runs_and_gives_verdicts(name: str, tmp_path: Path) -> None:
     done = smoke(tmp_path, name)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -52,7 +52,7 @@ def test_unknown_benchmark_is_refused_with_the_names_there_are(tmp_path: Path) -
     assert "unknown benchmark speed; there are core_cost" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["routing", "config_spread"])
+@pytest.mark.parametrize("name", ["routing", pytest.param("config_spread", marks=pytest.mark.slow)])
 def test_load_generator_in_python_does_what_the_compiled_one_does(name: str, tmp_path: Path) -> None:
     done = smoke(tmp_path, name, "--no-compiler")
     assert done.returncode == 0, done.stdout + done.stderr

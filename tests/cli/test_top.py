@@ -181,6 +181,16 @@ def test_a_broker_that_is_gone_is_told(tmp_path: Path) -> None:
     asyncio.run(look())
 
 
+def test_an_answer_that_comes_while_the_screen_is_taken_down_goes_nowhere(broker: TestBroker) -> None:
+    async def end() -> None:
+        async with shown(broker) as (app, _pilot):
+            await app.query_one("#head").remove()
+            app.show_all()
+            app.show_clock()
+
+    asyncio.run(end())
+
+
 def test_without_a_terminal_it_says_what_to_do_instead(broker: TestBroker) -> None:
     done = scale0("top", broker=broker.endpoint, SCALE0_AUTH_ID="ops", SCALE0_AUTH_PASSWORD="secret")
     assert done.returncode == 2

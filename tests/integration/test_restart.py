@@ -63,7 +63,8 @@ def test_every_task_of_an_idempotent_service_gets_its_reply(kill: bool) -> None:
 
 def test_task_that_may_not_be_repeated_ends_in_its_reply_or_in_outcome_unknown_and_runs_at_most_once() -> None:
     runs: Counter[int] = Counter()
-    with broker(process=True, default_heartbeat_interval_s=0.5) as running:
+    # Patient, so that on a busy machine, too, the worker is back before its service is unknown.
+    with broker(process=True, default_heartbeat_interval_s=0.5, liveness=8) as running:
         worker = Worker(running.endpoint, capacity=1)
 
         @worker.service("pay")

@@ -16,7 +16,7 @@ from scale0_pipeline.jobs import run as jobs
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 TASKS = 200
 

@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=NO_CHROMIUM))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # while it is open, an event loop runs in this thread, and no other test could run one
 def browser() -> Iterator[Browser]:
     expect.set_options(timeout=WITHIN_MS)
     with sync_playwright() as playwright:

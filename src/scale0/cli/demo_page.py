@@ -50,14 +50,14 @@ def is_wanted(page: Page) -> bool:
 
 def stay(processes: Processes, client: Any, ledger: Ledger, url: str, page: Page) -> None:
     """Go on with the load until Ctrl-C, or until a process ends by itself."""
-    page.line()
-    page.line(render.verdict("ok", "it stays up, with the load going on; Ctrl-C ends it"))
-    if url:
-        page.line(f"Page: {url}")
     load = Load(client, ledger)
     load.start()
     try:
-        with contextlib.suppress(KeyboardInterrupt):
+        with contextlib.suppress(KeyboardInterrupt):  # from the moment that it is offered
+            page.line()
+            page.line(render.verdict("ok", "it stays up, with the load going on; Ctrl-C ends it"))
+            if url:
+                page.line(f"Page: {url}")
             while not processes.fallen() and load.error is None:
                 threading.Event().wait(WATCH_S)
     finally:

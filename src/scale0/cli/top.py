@@ -7,6 +7,9 @@ was started with `--operate`; then `x` offers what can be done with the row unde
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +19,7 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
+from textual.css.query import NoMatches
 from textual.message import Message
 from textual.widgets import DataTable, Footer, Input, Static
 
@@ -36,6 +40,17 @@ SHARE: Final = 4.0  # what an answer took, so many times over, passes before the
 CLOCK_S: Final = 0.25
 ALARMS_SHOWN: Final = 2
 GO_S: Final = 1.5  # after `g`, for the letter
+
+
+def while_shown(show: Callable[[Top], None]) -> Callable[[Top], None]:
+    """What a timer or an answer still wants to show while the screen is taken down goes nowhere."""
+
+    @functools.wraps(show)
+    def shown(top: Top) -> None:
+        with contextlib.suppress(NoMatches):
+            show(top)
+
+    return shown
 
 
 class Heard(Message):
@@ -157,6 +172,7 @@ class Top(App[int]):
     def is_stale(self) -> bool:
         return top_state.condition(self.seen.age_s(self._now_s())) in {"stale", "waiting"}
 
+    @while_shown
     def show_all(self) -> None:
         overview: Row = self.seen.overview or {}
         verdict = ctl_alarms.told_verdict(overview) if overview else Text("")
@@ -170,6 +186,7 @@ class Top(App[int]):
         self.show_tables()
         self.show_clock()
 
+    @while_shown
     def show_tables(self) -> None:
         services = self.query_one("#services", ListingTable)
         services.show(self._lines("services", ""))
@@ -181,6 +198,7 @@ class Top(App[int]):
     def _lines(self, name: str, words: str) -> Lines:
         return top_state.lines_of(name, self.seen.documents.get(name), words, self.size.width - 2)
 
+    @while_shown
     def show_clock(self) -> None:
         now_s = self._now_s()
         self.query_one("#clock", Static).update(top_state.clock(self.seen, now_s))
@@ -317,8 +335,6 @@ class Top(App[int]):
 
 def run(door: Door, *, is_operating: bool, filter_words: str) -> Exit:
     """Show it until the user has seen enough."""
-    import sys
-
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("scale0 top needs a terminal\nwithout one: scale0 ctl overview --watch")
     Top(door, is_operating=is_operating, filter_words=filter_words).run()

@@ -112,7 +112,7 @@ class Visitors:
         known = self._tokens.pop(key, None)
         if known is None or known.until_s < time.time():
             self._door.denied(TOKEN_USER, source, "login by token", 401)
-            cure = "a token works once, for five minutes: scale0 user token makes another"
+            cure = "a token works once, for five minutes; start the broker again for another, or: scale0 user add NAME"
             raise Refused(401, "this token is used up, too old or unknown", cure, CHALLENGE)
         self._attempts.give_back(source, now)
         self._on_used(key)
