@@ -14,7 +14,7 @@ def alarm(name: str, subject: str = "", severity: Any = "bad") -> Alarm:
 
 
 def test_a_healthy_network_is_told_in_one_quiet_line() -> None:
-    assert verdict(vitals(), [], [own(), broker()]) == Verdict("ok", "● all well: 2 brokers, 2 workers, 1 service")
+    assert verdict(vitals(), [], [own(), broker()]) == Verdict("ok", "● all well: 2 brokers, 4 workers, 1 service")
 
 
 def test_before_the_first_look_nothing_is_claimed() -> None:

@@ -99,9 +99,11 @@ def _of_states(rows: Sequence[Mapping[str, Any]]) -> list[Part]:
 def _quiet(vitals: Vitals | None, rows: Sequence[Mapping[str, Any]]) -> str:
     if vitals is None:
         return "no alarm so far"
+    everywhere = [row["workers"] for row in rows if row.get("workers") is not None]
+    own = None if vitals.workers is None else vitals.workers.count
     counts = [
         (len(rows) or None, "broker"),
-        (None if vitals.workers is None else vitals.workers.count, "worker"),
+        (sum(everywhere) if everywhere else own, "worker"),
         (None if vitals.services is None else len(vitals.services), "service"),
     ]
     told = [f"{count:,} {noun}{'' if count == 1 else 's'}" for count, noun in counts if count is not None]
