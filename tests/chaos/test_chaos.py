@@ -187,6 +187,7 @@ def left_running(mark: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @linux
 def test_network_survives_a_few_faults_and_every_task_is_accounted_for(tmp_path: Path) -> None:
     mark = secrets.token_hex(8)
@@ -202,6 +203,7 @@ def test_network_survives_a_few_faults_and_every_task_is_accounted_for(tmp_path:
     assert left_running(mark) == []
 
 
+@pytest.mark.slow
 @linux
 def test_interrupted_run_leaves_nothing_running(tmp_path: Path) -> None:
     mark = secrets.token_hex(8)

@@ -79,6 +79,7 @@ def test_the_demo_ends_with_a_report_of_its_own_tasks(tmp_path: Path) -> None:
     assert "<svg" in report.read_text()
 
 
+@pytest.mark.slow
 @needs_proc
 def test_ctrl_c_cleans_everything_up() -> None:
     with running("demo", "--seconds", "60") as demo:
@@ -89,6 +90,7 @@ def test_ctrl_c_cleans_everything_up() -> None:
         wait_for_ends(children)
 
 
+@pytest.mark.slow
 @needs_proc
 def test_no_orphan_outlives_a_killed_demo() -> None:
     with running("demo", "--seconds", "60") as demo:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from scale0 import Client
 from scale0.protocol.messages import Error, NeedBroker
 from tests.integration.load import PAY, echo_worker
@@ -34,6 +36,7 @@ def await_takeover(brokers: PairNetwork, by: BrokerProcess) -> None:
     until(lambda: by.alarms("took_over"), "and says so")
 
 
+@pytest.mark.slow
 def test_whoever_serves_is_killed_five_times_and_no_task_is_lost_or_doubled(tmp_path: Path) -> None:
     with pair_under_load(tmp_path) as (brokers, load):
         epochs = [epoch_of(brokers[PRIMARY])]

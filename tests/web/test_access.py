@@ -45,7 +45,7 @@ def picture(tab: Page, name: str) -> None:
     tab.screenshot(path=SCREENSHOTS / f"{name}.png")
 
 
-@pytest.mark.parametrize("scheme", ["dark", "light"])
+@pytest.mark.parametrize("scheme", ["dark", pytest.param("light", marks=pytest.mark.slow)])
 def test_every_screen_is_accessible(log_in: LogIn, tab: Page, scheme: Scheme) -> None:
     tab.emulate_media(color_scheme=scheme)
     log_in()

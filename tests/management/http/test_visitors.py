@@ -115,7 +115,7 @@ def test_a_one_time_token_works_once() -> None:
         assert page.used == [hashed("sesame")]
         again = page.post(BY_TOKEN, {"token": "sesame"}, "")
         assert again.status_code == 401
-        assert "scale0 user token" in again.json()["cure"]
+        assert "scale0 user add" in again.json()["cure"]
         assert page.door.denials[-1] == ("one-time token", "127.0.0.1", "login by token", 401)
 
 

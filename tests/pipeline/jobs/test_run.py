@@ -173,6 +173,7 @@ def test_a_stream_keeps_the_tables_fresh_and_holds_the_lease(spark: SparkSession
     assert Lease(place).holder().is_released  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_replaced_as_a_whole_and_a_table_that_may_wait_is_made_at_the_end(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -211,6 +212,7 @@ def test_a_place_without_segments_says_what_comes_first(tmp_path: Path) -> None:
         run.once(str(tmp_path), **TABLES)
 
 
+@pytest.mark.slow
 def test_a_batch_that_fails_is_told_in_its_own_words_and_is_done_by_the_next_run(
     spark: SparkSession, tmp_path: Path
 ) -> None:

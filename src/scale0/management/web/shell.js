@@ -87,7 +87,7 @@ export function lineOfScreen() {
   return listingLine(topic, params.filter, params.sort);
 }
 
-let afterG = 0;
+let afterG = -Infinity;
 
 function onKey(event) {
   if (!me.value) return;
@@ -111,7 +111,7 @@ function leave(event, isWriting) {
 
 function press(key, event) {
   if (performance.now() - afterG < 1500) {
-    afterG = 0;
+    afterG = -Infinity;
     const screen = SCREENS.find(([, letter]) => letter === key);
     if (screen) { go(screen[0]); return true; }
   }

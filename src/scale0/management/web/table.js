@@ -116,7 +116,7 @@ export function Table({ topic, kind, columns, keyOf, stateOf, sort: usual, empty
   return html`
     <div class="rows" ref=${box} data-testid=${`${kind}-rows`} onScroll=${() => setView(seen(box.current))}
       onPointerEnter=${() => freeze({ isInside: true })} onPointerLeave=${() => freeze({ isInside: false })}
-      onFocusIn=${() => freeze({ hasFocus: true })} onFocusOut=${(event) => freeze({ hasFocus: box.current.contains(event.relatedTarget) })}>
+      onFocusIn=${() => freeze({ hasFocus: true })} onFocusOut=${(event) => freeze({ hasFocus: !!box.current?.contains(event.relatedTarget) })}>
       <table aria-label=${label} aria-rowcount=${store.matched + 1}>
         <${Head} columns=${columns} sort=${sort} />
         <tbody>
