@@ -64,6 +64,11 @@ def below(app: Top) -> ListingTable:
     return app.query_one("#below", ListingTable)
 
 
+def chosen(app: Top) -> str:
+    """Whom the cursor is on; figures of a row may be newer at the next look."""
+    return str((below(app).row or {}).get("identity", ""))
+
+
 def test_verdict_figures_services_and_workers_are_shown(broker: TestBroker, tmp_path: Path) -> None:
     async def look() -> None:
         async with shown(broker) as (app, pilot):
@@ -79,26 +84,32 @@ def test_verdict_figures_services_and_workers_are_shown(broker: TestBroker, tmp_
 def test_the_pages_keys_move_filter_and_go(broker: TestBroker) -> None:
     async def press() -> None:
         async with shown(broker) as (app, pilot):
-            first = below(app).row
+            first = chosen(app)
             await pilot.press("j")
-            assert below(app).row != first
+            await until(pilot, lambda: chosen(app) not in ("", first))
             await pilot.press("k")
-            assert below(app).row == first
+            await until(pilot, lambda: chosen(app) == first)
             await pilot.press("slash", *"id:w-1", "enter")
-            assert [row["identity"] for row in below(app)._rows] == ["w-1"]
+            await until(pilot, lambda: [row["identity"] for row in below(app)._rows] == ["w-1"])
             await pilot.press("escape")
-            assert app.words == ""
+            await until(pilot, lambda: app.words == "")
             await pilot.press("e")
-            assert app.words == "is:problem"
-            await pilot.press("e", "enter")
-            assert isinstance(app.screen, Detail)
-            await pilot.press("escape", "question_mark")
-            assert isinstance(app.screen, Help)
-            await pilot.press("escape", "g", "b")
+            await until(pilot, lambda: app.words == "is:problem")
+            await pilot.press("e")
+            await until(pilot, lambda: app.words == "" and len(below(app)._rows) == 2)
+            await pilot.press("enter")
+            await until(pilot, lambda: isinstance(app.screen, Detail))
+            await pilot.press("escape")
+            await until(pilot, lambda: not isinstance(app.screen, Detail))
+            await pilot.press("question_mark")
+            await until(pilot, lambda: isinstance(app.screen, Help))
+            await pilot.press("escape")
+            await until(pilot, lambda: not isinstance(app.screen, Help))
+            await pilot.press("g", "b")
             await until(pilot, lambda: [row.get("identity") for row in below(app)._rows] == ["eu-1"])
             assert app.below == "network"
             await pilot.press("g", "s")
-            assert app.current.listing == "services"
+            await until(pilot, lambda: app.current.listing == "services")
 
     asyncio.run(press())
 
@@ -124,7 +135,10 @@ def test_an_operator_sends_a_test_task_and_leaves_a_worker_alone(broker: TestBro
             await pilot.press("enter")
             await until(pilot, lambda: isinstance(app.screen, Confirm))
             await pilot.press("escape")
-            await pilot.press("g", "s", "x")
+            await until(pilot, lambda: not isinstance(app.screen, Confirm | Choice))
+            await pilot.press("g", "s")
+            await until(pilot, lambda: app.current.listing == "services")
+            await pilot.press("x")
             await until(pilot, lambda: isinstance(app.screen, Choice))
             await pilot.press("enter")
             await until(pilot, lambda: any("answered by" in message for message in told))
@@ -143,11 +157,12 @@ def test_what_is_dangerous_wants_the_name(broker: TestBroker) -> None:
             await pilot.press("j", "enter")  # Disable
             await until(pilot, lambda: isinstance(app.screen, Confirm))
             await pilot.press(*"eu-9", "enter")
+            await until(pilot, lambda: app.screen.query_one(Input).value == "eu-9")
             assert isinstance(app.screen, Confirm)
             assert app.screen.query_one("#do").disabled
             app.screen.query_one(Input).value = ""
             await pilot.press(*"eu-1")
-            assert not app.screen.query_one("#do").disabled
+            await until(pilot, lambda: not app.screen.query_one("#do").disabled)
             await pilot.press("escape")
 
     asyncio.run(press())

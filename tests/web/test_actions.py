@@ -73,6 +73,7 @@ def test_disabling_wants_the_name_to_be_typed(log_in: LogIn, served: Served) -> 
 def test_leaving_a_dialog_does_nothing(log_in: LogIn, served: Served) -> None:
     tab = log_in("brokers?sel=eu-2")
     press(tab, "drain")
+    expect(tab.get_by_test_id("confirm-go")).to_be_visible()
     tab.keyboard.press("Escape")
     expect(tab.get_by_test_id("confirm")).to_have_count(0)
     press(tab, "drain")
