@@ -52,7 +52,7 @@ $(FUZZ_STAMP): $(STAMP)
 	@$(PIP_INSTALL) --editable ".[fuzz]"
 	@touch $@
 
-demo: $(STAMP) ## two brokers, workers, a load, kills, the books balanced, and a report by Spark, in a minute
+demo: $(STAMP) ## two brokers, workers, a load, kills, the books balanced, and a report by Spark, in two minutes
 	@$(BIN)/scale0 demo --report out/demo-report.html $(ARGS)
 
 test: lint types test-fast ## what must be green before a change goes in

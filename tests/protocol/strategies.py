@@ -93,13 +93,17 @@ def rare(kind: type[Rare]) -> st.SearchStrategy[Rare]:
     required: dict[str, st.SearchStrategy[Any]] = {}
     optional: dict[str, st.SearchStrategy[Any]] = {}
     for field in msgspec.structs.fields(kind):
-        values = offers_or_names(kind) if field.name == "services" else (BY_NAME.get(field.name) or of_type(field.type))
+        values = offers_or_names(kind) if field.name == "services" else by_name_or_type(field.name, field.type)
         (required if field.required else optional)[field.name] = values
     return st.fixed_dictionaries(required, optional=optional).map(lambda parameters: kind(**parameters))
 
 
 def offers_or_names(kind: type[Rare]) -> st.SearchStrategy[Any]:
     return st.lists({"Ready": offer, "PeerStatus": peer_service}.get(kind.__name__, name), max_size=3)
+
+
+def by_name_or_type(name: str, kind: Any) -> st.SearchStrategy[Any]:
+    return BY_NAME[name] if name in BY_NAME else of_type(kind)
 
 
 def of_type(kind: Any) -> st.SearchStrategy[Any]:

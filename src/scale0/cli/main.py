@@ -60,7 +60,7 @@ Start a broker, serve, ask. In three terminals:
   [bold]scale0 worker examples.greet:worker[/bold]   serves them; start as many as you like
   [bold]scale0 call greet '"Ada"'[/bold]             sends one: JSON in, JSON out
 \b
-Nothing at hand yet? [bold]scale0 demo[/bold] shows all of it in a minute.
+Nothing at hand yet? [bold]scale0 demo[/bold] shows all of it in two minutes.
 """,
     epilog="Exit codes: 0 good, 1 bad answer, 2 usage, 3 unreachable, 4 refused, 5 partial, "
     "6 drill aborted, 7 a rule was broken.",
