@@ -93,6 +93,23 @@ class ZmqProxy(Peer):
             yield generator.page
 
 
+class Bare(Peer):
+    """What Python itself costs: the frames and the loop of Scale0 without its rules."""
+
+    name = "bare Python loop"
+
+    @contextlib.contextmanager
+    def started(self, directory: Path) -> Iterator[Running]:
+        with script("bare", [], directory) as process:
+            _, frontend, backend = process.wait_for_line("ready").split()
+            yield Running(process, frontend, backend)
+
+    @contextlib.contextmanager
+    def loaded(self, running: Running, work: Load, directory: Path) -> Iterator[Page]:
+        with load.running(work, running.frontend, running.backend, directory, is_native=True) as generator:
+            yield generator.page
+
+
 class Nats(Peer):
     """Debian's nats-server, core NATS: no queue, no deadline, no slots."""
 

@@ -41,7 +41,7 @@ Found = dict[tuple[str, int], Figures]
 
 
 def run(options: Options) -> Result:
-    others = [peers.ZmqProxy(), peers.Nats(), peers.Gearmand()]
+    others = [peers.ZmqProxy(), peers.Bare(), peers.Nats(), peers.Gearmand()]
     full: Found = defaultdict(Figures)
     equal: Found = defaultdict(Figures)
     for repetition in range(options.repetitions):
@@ -49,7 +49,7 @@ def run(options: Options) -> Result:
             for peer in [peers.Scale0(), *others]:
                 if peer.is_installed():
                     _measure(peer, Load(workers), options, full[peer.name, workers])
-            for peer in (peers.Scale0(), peers.ZmqProxy()):
+            for peer in (peers.Scale0(), peers.ZmqProxy(), peers.Bare()):
                 _measure(peer, Load(workers, rate=options.rate), options, equal[peer.name, workers])
             cost = full[peers.Scale0.name, workers].cpu_us[-1]
             options.say(f"routing {repetition + 1}/{options.repetitions}, {workers} workers: {cost:.1f} µs/task")
@@ -57,10 +57,10 @@ def run(options: Options) -> Result:
     columns = ["broker", *(f"µs/task, {n} w" for n in counts), *(f"tasks/s, {n} w" for n in counts), "MiB"]
     names = [peers.Scale0.name, *(peer.name for peer in others)]
     first = [_row(name, full, counts) for name in names]
-    second = [_row(name, equal, counts) for name in names[:2]]
+    second = [_row(name, equal, counts) for name in names[:3]]
     tables = [
         Table("Routing at full speed: broker CPU per task, tasks/s, memory", columns, first, _note(others, options)),
-        Table(f"Routing at {options.rate:,} tasks/s offered to both", columns, second),
+        Table(f"Routing at {options.rate:,} tasks/s offered to each", columns, second),
     ]
     bars = [Bars(f"CPU per task at full speed, {n} workers", "µs", _costs(names, full, n)) for n in counts]
     return Result("routing", tables, _verdicts(full, equal, options), bars)
