@@ -1,11 +1,12 @@
 """What looking costs: how soon the overview of a large broker answers, and what open pages take from a busy one.
 
 The broker runs with its page's process, as `scale0 broker --manage` starts it. *Answers*: with thousands of workers and
-hundreds of services, GETs of the overview and of the workers are timed one after another; every fourth waits until the
-last snapshot has grown too old to be handed out again. *Pages*: the same load with and without open event streams, in
-turns; what counts is the ratio within a repetition, of the throughput and of the broker's CPU per task. On a machine
-with few cores the page's process, the readers and the load share them with the broker: there the CPU per task is the
-figure to trust.
+hundreds of services, GETs of the overview and of the workers are timed in turns; every fourth of each waits until the
+last snapshot has grown too old to be handed out again. *Pages*: one broker under one load, in rounds of short windows
+without and with open event streams; which comes first changes with each round, so that a machine that grows slower or
+faster favours neither. What counts is the ratio within a round, of the throughput and of the broker's CPU per task. On
+a machine with few cores the page's process, the readers and the load share them with the broker: there the figure to
+trust is the CPU that each process takes, and most of all what open pages add to it while no task is there (*looking*).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from load import Load
 from measure import median
 from processes import child
 from report import Bars, Options, Result, Table, at_least, at_most, figure, thousands
-from scale0.management.http.snapshots import REST_S_MAX
+from scale0.management.http.snapshots import FRESH_S, REST, REST_S_MAX
 from scale0.testing import managed_by
 
 _OVERVIEW_MS_MAX = 50.0
@@ -39,6 +40,8 @@ _CPU_RATIO_MAX = 1.05
 _USER, _PASSWORD = "bench", "bench-bench"
 _BUSY_WORKERS = 50
 _SERVING = 2
+_LOOKING = 3  # windows: a large listing is taken every other second
+_ROUNDS = 2  # for each repetition that is asked for
 _TOPICS = ("overview", "workers", "services", "overview", "tasks")  # what pages look at, in turns
 _SERVICES = """
 from scale0 import Worker
@@ -59,7 +62,7 @@ class Page(msgspec.Struct):
 
 
 class Cost(msgspec.Struct):
-    """What open pages cost under one load: medians over the repetitions."""
+    """What open pages cost under one load: medians over the rounds."""
 
     tasks_per_s: float  # without them
     throughput: float  # with ÷ without
@@ -73,12 +76,17 @@ class Cost(msgspec.Struct):
 
 
 def run(options: Options) -> Result:
-    answers = _answers(options)
+    answers, looking = _answers(options)
     timed = Table(
         f"Answers with {options.page_workers:,} workers and {options.page_services:,} services, ms",
         ["GET", "p50", "p95", "worst"],
         [[name, *(figure(each) for each in _percentiles(times))] for name, times in answers.items()],
         "Every fourth comes when the last snapshot is too old to be handed out again, as when nobody else looks.",
+    )
+    added = Table(
+        f"{options.pages} open pages of a broker with {options.page_workers:,} workers and no task: CPU, ms a second",
+        ["process", "no page", f"{options.pages} pages"],
+        [[name, *(figure(window.cpu_percent(name) * 10) for window in looking)] for name in ("broker", "page")],
     )
     costs = {name: _cost(name, load, options) for name, load in _loads(options).items()}
     pages = Table(
@@ -93,7 +101,7 @@ def run(options: Options) -> Result:
         verdicts.append(at_most(f"broker's CPU per task {what}", cost.cpu, _CPU_RATIO_MAX, "×"))
     shown = {name: cost.throughput for name, cost in costs.items()}
     bars = Bars(f"Throughput with {options.pages} open pages ÷ without", "×", shown, _THROUGHPUT_MIN)
-    return Result("management", [timed, pages], verdicts, [bars])
+    return Result("management", [timed, added, pages], verdicts, [bars])
 
 
 def _loads(options: Options) -> dict[str, Load]:
@@ -106,8 +114,8 @@ def _loads(options: Options) -> dict[str, Load]:
 # --- answers --------------------------------------------------------------------------------------------------------
 
 
-def _answers(options: Options) -> dict[str, list[float]]:
-    """How long each GET took, in ms."""
+def _answers(options: Options) -> tuple[dict[str, list[float]], tuple[measure.Window, measure.Window]]:
+    """How long each GET took, in ms; and windows without and with open pages."""
     peer = peers.Scale0()
     idle = Load(options.page_workers, in_flight=0)
     paths = {"overview": "/api/v1/overview", "workers, by problems": "/api/v1/workers?sort=problems&limit=200"}
@@ -116,13 +124,26 @@ def _answers(options: Options) -> dict[str, list[float]]:
         peer.loaded(running, idle, options.directory),
         _serving(running.frontend, options),
     ):
+        options.say(f"management: {options.page_workers:,} workers are there")
         connection = http.client.HTTPConnection(page.host, page.port)
         _wait_for_services(connection, page, options.page_services)
-        found = {}
-        for name, path in paths.items():
-            found[name] = [_timed(connection, page, path, number) for number in range(options.page_calls)]
-            options.say(f"management: {name} p95 {_percentiles(found[name])[1]:.1f} ms")
-        return found
+        found: dict[str, list[float]] = {name: [] for name in paths}
+        rest_s = REST_S_MAX
+        for number in range(options.page_calls):
+            if number % 4 == 0:
+                time.sleep(rest_s)
+            for name, path in paths.items():
+                found[name].append(_timed(connection, page, path))
+            if number % 4 == 0:  # a snapshot is handed out the longer, the longer it took
+                slowest_ms = max(times[-1] for times in found.values())
+                rest_s = max(FRESH_S, min(REST_S_MAX, REST * slowest_ms / 1e3))
+        for name, times in found.items():
+            options.say(f"management: {name} p95 {_percentiles(times)[1]:.1f} ms")
+        pids, window_s = {"broker": running.child.pid, "page": page.pid}, _LOOKING * options.seconds
+        closed = measure.watch(None, pids, window_s)
+        with Readers(page, options.pages):
+            time.sleep(options.warm_up_s)
+            return found, (closed, measure.watch(None, pids, window_s))
 
 
 @contextlib.contextmanager
@@ -142,10 +163,8 @@ def _wait_for_services(connection: http.client.HTTPConnection, page: Page, count
         time.sleep(0.2)
 
 
-def _timed(connection: http.client.HTTPConnection, page: Page, path: str, number: int) -> float:
+def _timed(connection: http.client.HTTPConnection, page: Page, path: str) -> float:
     """One GET in ms."""
-    if number % 4 == 0:
-        time.sleep(REST_S_MAX)
     began = time.perf_counter()
     _get(connection, page, path)
     return (time.perf_counter() - began) * 1e3
@@ -168,34 +187,62 @@ def _percentiles(times: list[float]) -> tuple[float, float, float]:
 # --- pages ----------------------------------------------------------------------------------------------------------
 
 
+class Round(msgspec.Struct):
+    """A window without open pages and one with them, and the snapshots a second that were read in that."""
+
+    closed: measure.Window
+    opened: measure.Window
+    snapshots_per_s: float
+
+    @property
+    def throughput(self) -> float:
+        return self.opened.tasks_per_s / self.closed.tasks_per_s
+
+    @property
+    def cpu(self) -> float:
+        return self.opened.cpu_us_per_task("broker") / self.closed.cpu_us_per_task("broker")
+
+
 def _cost(name: str, load: Load, options: Options) -> Cost:
-    found = [_pages(load, options) for _ in range(options.repetitions)]
-    cost = Cost(
-        tasks_per_s=median([before.tasks_per_s for before, _, _ in found]),
-        throughput=median([after.tasks_per_s / before.tasks_per_s for before, after, _ in found]),
-        cpu=median([after.cpu_us_per_task("broker") / before.cpu_us_per_task("broker") for before, after, _ in found]),
-        page_percent=median([after.cpu_percent("page") for _, after, _ in found]),
-        snapshots_per_s=median([read for _, _, read in found]),
+    rounds = []
+    for one in _rounds(load, options):
+        rounds.append(one)
+        ratios = f"throughput {one.throughput:.3f} ×, CPU per task {one.cpu:.3f} ×"
+        page = f"page {one.opened.cpu_percent('page'):.1f} % of a core"
+        options.say(f"management, {name}, round {len(rounds)}: {ratios}, {page}")
+    return Cost(
+        tasks_per_s=median([one.closed.tasks_per_s for one in rounds]),
+        throughput=median([one.throughput for one in rounds]),
+        cpu=median([one.cpu for one in rounds]),
+        page_percent=median([one.opened.cpu_percent("page") for one in rounds]),
+        snapshots_per_s=median([one.snapshots_per_s for one in rounds]),
     )
-    options.say(f"management, {name}: throughput {cost.throughput:.3f} ×, CPU per task {cost.cpu:.3f} ×")
-    return cost
 
 
-def _pages(load: Load, options: Options) -> tuple[measure.Window, measure.Window, float]:
-    """A window without open pages, one with them, and the snapshots a second that were read in it."""
+def _rounds(load: Load, options: Options) -> Iterator[Round]:
     peer = peers.Scale0()
     with _managed(peer, options) as (running, page), peer.loaded(running, load, options.directory) as counters:
         pids = {"broker": running.child.pid, "page": page.pid}
-        measure.watch(counters, {}, options.warm_up_s)
-        before = measure.watch(counters, pids, options.seconds)
-        with Readers(page, options.pages) as readers:
+
+        def closed() -> measure.Window:
             measure.watch(counters, {}, options.warm_up_s)
-            count = readers.snapshots
-            after = measure.watch(counters, pids, options.seconds)
-            read = (readers.snapshots - count) / after.seconds
-    if not before.tasks or not after.tasks:
-        raise RuntimeError("no task was answered")
-    return before, after, read
+            return measure.watch(counters, pids, options.seconds)
+
+        def opened() -> tuple[measure.Window, float]:
+            with Readers(page, options.pages) as readers:
+                measure.watch(counters, {}, options.warm_up_s)
+                count = readers.snapshots
+                window = measure.watch(counters, pids, options.seconds)
+                return window, (readers.snapshots - count) / window.seconds
+
+        for number in range(options.repetitions * _ROUNDS):
+            if number % 2:
+                (after, read), before = opened(), closed()
+            else:
+                before, (after, read) = closed(), opened()
+            if not before.tasks or not after.tasks:
+                raise RuntimeError("no task was answered")
+            yield Round(before, after, read)
 
 
 class Readers:

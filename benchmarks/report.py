@@ -44,7 +44,7 @@ class Options(msgspec.Struct, frozen=True):
     page_services: int = 200
     pages: int = 50  # open at once
     handshakes: int = 1_000  # of clients that come at once, encrypted
-    page_calls: int = 160  # GETs that are timed; a fourth of them waits for a fresh snapshot
+    page_calls: int = 100  # GETs that are timed; a fourth of them waits for a fresh snapshot
 
     def say(self, text: str) -> None:
         """Progress, while it runs."""

@@ -140,6 +140,7 @@ class Users:
         self.path = path
         self.why = ""
         self._users: dict[str, User] = {}
+        self._stamps: dict[str, str] = {}  # made once: open pages are looked up by them twice a second
         self._seen: tuple[int, ...] = ()
         self._lock = threading.Lock()
         self.version = 0  # it rises with each change
@@ -158,6 +159,7 @@ class Users:
                 self._users = read_users(self.path) if self.path is not None else {}
             except SettingsError as error:
                 self._users, self.why = {}, str(error)
+            self._stamps = {name: user.stamp for name, user in self._users.items()}
             return True
 
     def _look(self) -> tuple[int, ...]:
@@ -174,8 +176,7 @@ class Users:
 
     def stamp(self, name: str) -> str:
         """What a session remembers of its user; empty if there is no such user any more."""
-        user = self._users.get(name)
-        return user.stamp if user is not None else ""
+        return self._stamps.get(name, "")
 
     def __bool__(self) -> bool:
         return bool(self._users)

@@ -179,13 +179,37 @@ def test_a_reader_that_takes_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch)
             until(lambda: not page.server._transports)
 
 
-def test_a_quiet_stream_says_that_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "HEARTBEAT_S", 0.05)
-
+def test_a_quiet_stream_says_that_it_lives() -> None:
     async def run() -> None:
-        messages = Stream("overview", View(), lambda: True).messages()
+        beat = Streams(Snapshots(FakeDoor()), lambda: None)
+        stream = Stream("overview", View(), lambda: True)
+        await beat.add(stream)
+        messages = stream.messages()
         assert (await anext(messages)).startswith(b"retry: ")
+        assert b"event: snapshot" in await anext(messages)
+        beat.attend(stream.said_s + streams.HEARTBEAT_S / 2)
+        beat.attend(stream.said_s + streams.HEARTBEAT_S)
         assert await anext(messages) == b": still here\n\n"
+        assert not stream._wake.is_set()
+
+    asyncio.run(run())
+
+
+def test_snapshots_of_one_beat_leave_in_one_write_and_events_at_once() -> None:
+    async def run() -> None:
+        snapshots = Snapshots(FakeDoor())
+        beat = Streams(snapshots, lambda: None)
+        stream = Stream("workers", View(), lambda: True)
+        await beat.add(stream)
+        messages = stream.messages()
+        await anext(messages)
+        await anext(messages)
+        snapshots.spoil()
+        beat.look(0.0)
+        told = await anext(messages)
+        assert told.count(b"event: snapshot") == 2
+        beat.push("event", {"command": "drain"})
+        assert (await anext(messages)).startswith(b"event: event")
 
     asyncio.run(run())
 
@@ -235,7 +259,7 @@ def test_fifty_pages_cost_one_question_and_one_serialisation_a_topic() -> None:
         assert door.count("snapshot") == 4
         workers = await snapshots.get("workers")
         assert len(workers._views) == 1
-        assert len({stream._newest["workers"] for stream in opened}) == 1
+        assert len({id(stream._newest["workers"]) for stream in opened}) == 1
 
     asyncio.run(run())
 

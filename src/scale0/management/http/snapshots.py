@@ -46,6 +46,7 @@ class Snapshot:
     def __init__(self, topic: str, seq: int, document: dict[str, Any], taken_s: float) -> None:
         self.topic, self.seq, self.document, self.taken_s = topic, seq, document, taken_s
         self._views: dict[View, bytes] = {}
+        self._events: dict[View, bytes] = {}
         self._problems: int | None = None
 
     @property
@@ -68,6 +69,17 @@ class Snapshot:
             found = self._views[view] = msgspec.json.encode(self._document(view))
         return found
 
+    def event(self, view: View) -> bytes:
+        """A view as the event that says it; all who look at it are handed the same bytes."""
+        found = self._events.get(view)
+        if found is None:
+            if len(self._events) >= VIEWS_KEPT_MAX:
+                self._events.clear()
+            at, topic = msgspec.json.encode(self.document.get("at")), msgspec.json.encode(self.topic)
+            head = b'{"seq":%d,"at":%b,"topic":%b,"document":' % (self.seq, at, topic)
+            found = self._events[view] = message("snapshot", head + self.shown(view) + b"}")
+        return found
+
     def _document(self, view: View) -> dict[str, Any]:
         if "rows" not in self.document:
             return self.document
@@ -80,6 +92,11 @@ class Snapshot:
         counts = {"all": self.document.get("total", len(rows)), "problems": self._problems}
         counts["total"] = len(matching) if view.filter.strip() else max(counts["all"], len(rows))
         return {**self.document, "rows": page, **counts, "shown": len(page)}
+
+
+def message(event: str, data: bytes) -> bytes:
+    """One server-sent event; JSON has no line breaks of its own."""
+    return b"event: " + event.encode() + b"\ndata: " + data + b"\n\n"
 
 
 class Snapshots:
