@@ -16,10 +16,11 @@ import pytest
 from scale0.errors import PortTaken, SettingsError
 from scale0.management.http import server
 from scale0.management.http.app import make_app
+from scale0.management.http.guards import HEADERS
 from scale0.management.http.server import Server, address_of, check_safe, is_loopback, listening
 from tests.management.http.fake_door import FakeDoor
 from tests.management.http.fake_page import make_site
-from tests.management.http.support import Running, running, until
+from tests.management.http.support import LIMIT_S, Running, running, until
 
 
 @pytest.mark.parametrize(
@@ -91,6 +92,7 @@ def test_with_tls_the_cookie_is_secure_and_browsers_stay_with_it(certificate: tu
         )
         assert answer.status_code == 204
         assert "Secure" in answer.headers["set-cookie"]
+        assert answer.headers["set-cookie"].startswith(f"__Host-scale0-{page.url.rpartition(':')[2]}=")
         assert answer.headers["strict-transport-security"]
         assert client.get("/api/v1/me").json()["user"] == "viewer"
         other = client.post("/api/v1/logout", headers={"Origin": page.url.replace("https", "http")})
@@ -142,3 +144,36 @@ def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyP
                 b"Content-Length: 100\r\n\r\n{"
             )
             assert slow.recv(4_096).startswith(b"HTTP/1.1 408 ")
+
+
+ALWAYS = {name.lower(): value.lower() for name, value in HEADERS.items()}
+
+
+def answered(page: Running, sent: bytes) -> tuple[bytes, dict[str, str]]:
+    """What comes back to these bytes: the first line, and those headers that every answer has."""
+    host, port = page.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=LIMIT_S) as raw:
+        raw.sendall(sent)
+        got = b""
+        while b"\r\n\r\n" not in got and (more := raw.recv(65_536)):
+            got += more
+    head, *lines = got.partition(b"\r\n\r\n")[0].split(b"\r\n")
+    pairs = [line.decode().lower().split(": ", 1) for line in lines]
+    names = [name for name, _ in pairs]
+    assert len(names) == len(set(names)), "each header once"
+    return head, {name: value for name, value in pairs if name in ALWAYS}
+
+
+@pytest.mark.parametrize("sent", [b"\x16\x03\x01\x02\x00\x01\r\n\r\n", b"GET\r\n\r\n"])
+def test_what_is_no_http_is_answered_with_the_headers_of_every_answer(page: Running, sent: bytes) -> None:
+    head, headers = answered(page, sent)
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert headers == ALWAYS
+
+
+def test_the_answer_to_a_connection_too_many_has_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 1)
+    with running() as page:
+        head, headers = answered(page, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 ")
+    assert headers == ALWAYS

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import time
 
 import pytest
 
 from scale0.management.channel import Token
+from scale0.management.http import sessions
 from scale0.management.http.attempts import BURST, Attempts
 from scale0.management.http.sessions import hashed
 from tests.management.http.support import SCRAPE_TOKEN, USERS, Running, running
@@ -24,7 +26,7 @@ def test_a_login_sets_a_cookie_that_scripts_and_other_sites_cannot_use(page: Run
     answer = page.post(LOGIN, {"user": "viewer", "password": "viewerviewer"}, "")
     assert answer.status_code == 204
     cookie = answer.headers["set-cookie"]
-    assert cookie.startswith("scale0=")
+    assert cookie.startswith(f"scale0-{page.url.rpartition(':')[2]}=")
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
     assert "Path=/" in cookie
@@ -35,8 +37,31 @@ def test_a_login_sets_a_cookie_that_scripts_and_other_sites_cannot_use(page: Run
 def test_behind_tls_the_cookie_is_secure() -> None:
     with running(proxies=("127.0.0.1",)) as page:
         body = {"user": "viewer", "password": "viewerviewer"}
-        answer = page.post(LOGIN, body, "", headers={"X-Forwarded-Proto": "https"})
+        answer = page.post(LOGIN, body, "", headers={"X-Forwarded-Proto": "https", "X-Forwarded-Host": "localhost"})
     assert "Secure" in answer.headers["set-cookie"]
+    assert answer.headers["set-cookie"].startswith("__Host-scale0-443=")
+
+
+def test_pages_of_two_brokers_on_one_host_do_not_log_each_other_out() -> None:
+    with running() as one, running() as other, one.client() as browser:
+        for page in (one, other):
+            body = {"user": "viewer", "password": "viewerviewer"}
+            assert browser.post(page.url + LOGIN, json=body).status_code == 204
+        assert len(browser.cookies) == 2
+        assert browser.post(other.url + "/api/v1/logout").status_code == 204
+        assert browser.get(other.url + "/api/v1/me").status_code == 401
+        assert browser.get(one.url + "/api/v1/me").json()["user"] == "viewer"
+
+
+def test_a_login_too_many_ends_the_session_that_was_used_longest_ago_and_is_audited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "SESSIONS_PER_USER_MAX", 2)
+    with running() as page, contextlib.ExitStack() as opened:
+        first, second, third = (opened.enter_context(page.logged_in("viewer")) for _ in range(3))
+        assert first.get("/api/v1/me").status_code == 401
+        assert second.get("/api/v1/me").status_code == third.get("/api/v1/me").status_code == 200
+        assert page.door.denials == [("viewer", "127.0.0.1", "session ended: too many", 429)]
 
 
 def test_a_session_is_let_in_until_it_logs_out(page: Running) -> None:
@@ -44,7 +69,7 @@ def test_a_session_is_let_in_until_it_logs_out(page: Running) -> None:
         assert client.get("/api/v1/me").json()["user"] == "operator"
         answer = client.post("/api/v1/logout")
         assert answer.status_code == 204
-        assert 'scale0=""' in answer.headers["set-cookie"]
+        assert f'scale0-{page.url.rpartition(":")[2]}=""' in answer.headers["set-cookie"]
     with page.client(cookies=client.cookies) as again:
         assert again.get("/api/v1/me").status_code == 401
 
@@ -102,7 +127,8 @@ def test_credentials_that_cannot_be_read_are_refused(page: Running, told: str) -
 
 @pytest.mark.parametrize("cookie", ["", "x", "scale0", "a" * 4_000, '"; drop'])
 def test_a_made_up_cookie_lets_nobody_in(page: Running, cookie: str) -> None:
-    assert page.get("/api/v1/me", "", headers={"Cookie": f"scale0={cookie}"}).status_code == 401
+    name = f"scale0-{page.url.rpartition(':')[2]}"
+    assert page.get("/api/v1/me", "", headers={"Cookie": f"{name}={cookie}"}).status_code == 401
 
 
 def test_a_one_time_token_works_once() -> None:
@@ -154,7 +180,7 @@ def test_the_scrape_token_reads_metrics_and_nothing_else(page: Running) -> None:
 
 def test_no_answer_holds_a_secret(page: Running) -> None:
     with page.logged_in("admin") as client:
-        session = client.cookies["scale0"]
+        (session,) = client.cookies.values()
         said = "".join(
             client.get(path).text
             for path in ("/api/v1/me", "/metrics", "/openapi.json", "/api/v1/audit", "/api/v1/events")

@@ -22,7 +22,6 @@ from scale0.management.http.shapes import (
     Targets,
     TokenBody,
 )
-from scale0.management.http.visitors import COOKIE
 from scale0.management.vocabulary import COMMANDS, Command, Role
 
 IN = Answer(204, "logged in: the cookie is set")
@@ -92,14 +91,15 @@ async def log_out(call: Call) -> ASGIApp:
         call.site.visitors.sessions.close(call.who.session)
         call.site.streams.check()
     answer = Response(status_code=204)
-    answer.delete_cookie(COOKIE, secure=call.request.state.is_secure, httponly=True, samesite="strict")
+    state = call.request.state
+    answer.delete_cookie(state.cookie, secure=state.is_secure, httponly=True, samesite="strict")
     return answer
 
 
 def _let_in(call: Call, session: str) -> Response:
     answer = Response(status_code=204)
     answer.set_cookie(
-        COOKIE,
+        call.request.state.cookie,
         session,
         max_age=int(LIFETIME_S),
         secure=call.request.state.is_secure,

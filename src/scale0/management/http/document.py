@@ -47,6 +47,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.1rem 1rem; }
 dd { margin: 0; }
 pre { overflow-x: auto; padding: 0.5rem; background: light-dark(#f7f8fa, #161b22); }
 """
+COOKIE: Final = "named by the port of the page; with TLS `__Host-` stands before the name"
 
 
 def paths(known: list[Path]) -> list[Path]:
@@ -123,7 +124,7 @@ def openapi_document(table: list[Path]) -> dict[str, Any]:
         "components": {
             "schemas": components,
             "securitySchemes": {
-                "session": {"type": "apiKey", "in": "cookie", "name": "scale0"},
+                "session": {"type": "apiKey", "in": "cookie", "name": "scale0-8480", "description": COOKIE},
                 "password": {"type": "http", "scheme": "basic"},
                 "scrape_token": {"type": "http", "scheme": "bearer"},
             },

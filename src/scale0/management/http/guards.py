@@ -25,7 +25,7 @@ from scale0.management.http.shapes import BODY_BYTES_MAX, Refused, status_of
 SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 CSP: Final = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-HEADERS: Final = {
+HEADERS: Final = {  # the server puts them on every answer, on its own ones too
     "Content-Security-Policy": CSP,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -63,7 +63,8 @@ class Guard:
         is_proxied = self._is_proxy((scope.get("client") or ("", 0))[0])
         is_secure = scope["scheme"] == "https" or (is_proxied and headers.get("x-forwarded-proto", "") == "https")
         scope["app"] = self  # so that the router raises what it refuses
-        scope.setdefault("state", {}).update(is_secure=is_secure, source=self._source(scope, headers))
+        cookie = cookie_name(_host(headers, is_proxied), is_secure)
+        scope.setdefault("state", {}).update(is_secure=is_secure, source=self._source(scope, headers), cookie=cookie)
 
         async def answer(message: Message) -> None:
             nonlocal is_begun
@@ -90,9 +91,7 @@ class Guard:
             )
 
     def _check(self, scope: Scope, headers: Headers, is_proxied: bool, is_secure: bool) -> None:
-        host = headers.get("host", "")
-        if is_proxied and headers.get("x-forwarded-host"):
-            host = headers["x-forwarded-host"]
+        host = _host(headers, is_proxied)
         if not self._is_ours(host_name(host), scope) or len(headers.getlist("host")) != 1:
             text = f"this server does not go by the name {host_name(host)[:80]!r}"
             raise Refused(421, text, "add it to allowed_hosts in the broker's [management] settings")
@@ -132,6 +131,16 @@ def failure_answer(refused: Refused) -> Response:
     return Response(body, status_of(refused.failure.code), refused.headers, "application/json")
 
 
+def cookie_name(host: str, is_secure: bool) -> str:
+    """The session's cookie, named by the port, for browsers send cookies to every port of a host.
+
+    So the pages of two brokers on one host do not log each other out. With TLS no other host can set it (`__Host-`).
+    """
+    _, _, port = host[host.rfind("]") + 1 :].rpartition(":")
+    name = f"scale0-{port if port.isascii() and port.isdigit() and len(port) <= 5 else 443 if is_secure else 80}"
+    return f"__Host-{name}" if is_secure else name
+
+
 def host_name(host: str) -> str:
     """The name in a Host header or an address, without its port."""
     name = host.strip().lower()
@@ -141,13 +150,17 @@ def host_name(host: str) -> str:
 
 
 def _harden(headers: MutableHeaders, path: str, is_secure: bool) -> None:
-    for name, value in HEADERS.items():
-        headers[name] = value
     if is_secure:
         headers["Strict-Transport-Security"] = HSTS
     headers.setdefault("Cache-Control", "no-cache" if path.startswith("/static/") else "no-store")
     if "server" in headers:
         del headers["server"]
+
+
+def _host(headers: Headers, is_proxied: bool) -> str:
+    """What the visitor's program thinks that it talks to."""
+    host = headers.get("host", "")
+    return headers.get("x-forwarded-host") or host if is_proxied else host
 
 
 def _is_same_site(headers: Headers, host: str, is_secure: bool) -> bool:

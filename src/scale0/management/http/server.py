@@ -17,12 +17,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import h11
 import uvicorn
 from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from scale0.errors import PortTaken, SettingsError
 from scale0.management.http.app import App
+from scale0.management.http.guards import HEADERS
 
 REQUEST_WITHIN_S: Final = 10.0
 KEEP_ALIVE_S: Final = 30
@@ -102,6 +104,22 @@ class Connection(H11Protocol):
         super().on_response_complete()
         self._await_request(KEEP_ALIVE_S)
 
+    def send_400_response(self, msg: str) -> None:
+        """To what is no HTTP; uvicorn's own answer would have no headers but its own."""
+        body = msg.encode()
+        told = [
+            ("Content-Type", "text/plain; charset=utf-8"),
+            ("Content-Length", str(len(body))),
+            ("Connection", "close"),
+        ]
+        for event in (
+            h11.Response(status_code=400, headers=[*HEADERS.items(), *told], reason=b"Bad Request"),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
     def _await_request(self, more_s: float = 0.0) -> None:
         cycle = self.cycle
         self.loop.call_later(REQUEST_WITHIN_S + more_s, self._check_request, cycle)
@@ -129,6 +147,7 @@ class Server:
             access_log=False,
             proxy_headers=False,
             server_header=False,
+            headers=list(HEADERS.items()),
             date_header=True,
             limit_concurrency=CONNECTIONS_MAX,
             timeout_keep_alive=KEEP_ALIVE_S,

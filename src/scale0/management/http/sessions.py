@@ -42,16 +42,17 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._by_hash)
 
-    def open(self, principal: Principal, stamp: str | None, now: float) -> str:
-        """A new session's id, for the cookie; room is made by ending the ones that were used longest ago."""
+    def open(self, principal: Principal, stamp: str | None, now: float) -> tuple[str, list[Session]]:
+        """A new session's id, for the cookie; and those that were ended to make room, the ones used longest ago."""
         own = [key for key, session in self._by_hash.items() if session.principal.user == principal.user]
+        ended = []
         if len(own) >= SESSIONS_PER_USER_MAX:
-            self._end_least_used(own)
+            ended.append(self._end_least_used(own))
         if len(self._by_hash) >= SESSIONS_MAX:
-            self._end_least_used(list(self._by_hash))
+            ended.append(self._end_least_used(list(self._by_hash)))
         name = secrets.token_urlsafe(TOKEN_BYTES)
         self._by_hash[hashed(name)] = Session(principal, stamp, now, now)
-        return name
+        return name, ended
 
     def use(self, name: str, now: float) -> tuple[str, Session] | None:
         """The session of this id with its key, if it still holds; it counts as used."""
@@ -84,8 +85,8 @@ class Sessions:
         for key in list(self._by_hash):
             self.holds(key, now)
 
-    def _end_least_used(self, keys: list[str]) -> None:
-        del self._by_hash[min(keys, key=lambda key: self._by_hash[key].used_s)]
+    def _end_least_used(self, keys: list[str]) -> Session:
+        return self._by_hash.pop(min(keys, key=lambda key: self._by_hash[key].used_s))
 
 
 def hashed(secret: str) -> str:

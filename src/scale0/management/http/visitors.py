@@ -23,10 +23,11 @@ from scale0.management.http.door import Door, Principal
 from scale0.management.http.sessions import Sessions, hashed
 from scale0.management.http.shapes import Refused, refusal_of
 from scale0.management.vocabulary import Role
+from scale0.protocol.codes import Code
 
-COOKIE: Final = "scale0"
 TOKEN_USER: Final = "one-time token"
 SCRAPER: Final = "scrape token"
+ENDED: Final = "session ended: too many"
 TOKENS_MAX: Final = 1_000
 CREDENTIALS_CHARACTERS_MAX: Final = 4_096
 CHALLENGE: Final = {"WWW-Authenticate": 'Scale0 realm="scale0"'}
@@ -102,7 +103,7 @@ class Visitors:
             cure = "add one: scale0 user add NAME; until then log in with the one-time token that the broker printed"
             raise Refused(403, "this broker has no users", cure)
         visitor = await self._prove(user, password, source)
-        return self.sessions.open(visitor.principal, visitor.stamp, time.monotonic())
+        return self._open(visitor.principal, visitor.stamp)
 
     def log_in_by_token(self, token: str, source: str) -> str:
         """A session's id for a one-time token, which is worth nothing afterwards."""
@@ -117,7 +118,7 @@ class Visitors:
         self._attempts.give_back(source, now)
         self._on_used(key)
         principal = Principal(TOKEN_USER, Role.read(known.role), "http", source)
-        return self.sessions.open(principal, None, now)
+        return self._open(principal, None)
 
     def add_token(self, token: Token) -> None:
         now_s = time.time()
@@ -126,8 +127,15 @@ class Visitors:
         if len(self._tokens) < TOKENS_MAX:
             self._tokens[token.hash] = token
 
+    def _open(self, principal: Principal, stamp: str | None) -> str:
+        """A new session; those that make room for it are in the audit, under the names of their users."""
+        name, ended = self.sessions.open(principal, stamp, time.monotonic())
+        for session in ended:
+            self._door.denied(session.principal.user[:128], principal.source, ENDED, Code.OVER_LIMIT)
+        return name
+
     def _by_cookie(self, request: Request) -> Visitor | None:
-        name = request.cookies.get(COOKIE, "")
+        name = request.cookies.get(request.state.cookie, "")
         found = self.sessions.use(name, time.monotonic()) if name else None
         if found is None:
             return None
