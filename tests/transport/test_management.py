@@ -200,6 +200,17 @@ def test_peers_without_a_key_may_by_default_only_look(managed: dict[str, Any]) -
         assert [(row["door"], row["outcome"]) for row in audit_of(second.endpoint)] == [("peer", "denied")]
 
 
+def test_the_network_shows_how_each_broker_says_that_it_does(managed: dict[str, Any]) -> None:
+    with running_network(2, management=managed) as network:
+        first = network.brokers[0]
+
+        def told() -> list[bool]:
+            rows = ask(first.endpoint, "list", what="network")["rows"]
+            return [row["rss_bytes"] is not None and row["tasks_per_s"] == 0.0 for row in rows]
+
+        until(lambda: told() == [True, True], "both have told their memory and their rate")
+
+
 class Forger:
     """Somebody who says that it is a broker."""
 

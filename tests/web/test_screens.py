@@ -60,7 +60,8 @@ def test_brokers_are_listed_with_problems_first(log_in: LogIn) -> None:
     expect(tab.get_by_test_id("brokers-row").first).to_have_attribute("data-key", "us-1")
     expect(row(tab, "brokers", "us-1")).to_contain_text("gone, not linked")
     expect(row(tab, "brokers", "us-1")).to_contain_text("us-1b active")
-    expect(row(tab, "brokers", "eu-1")).to_contain_text("37.5")
+    expect(row(tab, "brokers", "eu-1")).to_contain_text("11.5")
+    expect(row(tab, "brokers", "eu-3")).to_contain_text("46")
 
 
 def test_a_service_without_a_worker_is_flagged_and_names_the_next_command(log_in: LogIn) -> None:

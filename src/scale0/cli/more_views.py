@@ -8,7 +8,7 @@ from scale0.cli import render
 from scale0.cli.history_view import HISTORY
 from scale0.cli.network_view import NETWORK
 from scale0.cli.render import Cell, Column
-from scale0.cli.views import SERVICES, WORKERS, BrokerInfo, Row, View, count, micros, names, number, text
+from scale0.cli.views import SERVICES, WORKERS, BrokerInfo, Row, View, count, mebibytes, micros, names, number, text
 
 # --- brokers ------------------------------------------------------------------------------------------------------
 
@@ -25,7 +25,7 @@ def _broker_cells(row: Row) -> Sequence[Cell]:
         number(row, "queued"),
         number(row, "in_flight"),
         number(row, "cpu_percent"),
-        render.UNKNOWN if micros(row, "rss_bytes") is None else render.figure((micros(row, "rss_bytes") or 0) / 2**20),
+        mebibytes(row, "rss_bytes"),
         names(row, "endpoints"),
     )
 

@@ -18,7 +18,7 @@ from rich.text import Text
 from scale0.cli import pairs, render
 from scale0.cli.pairs import PairRows
 from scale0.cli.render import Cell, Column
-from scale0.cli.views import BrokerInfo, Row, View, count, micros, names, number, short_version, text
+from scale0.cli.views import BrokerInfo, Row, View, count, mebibytes, micros, names, number, short_version, text
 
 SERVICES_SHOWN_MAX: Final = 40  # below the table; --wide shows them all
 GOOD_STATES: Final = ("active", "passive")
@@ -100,6 +100,9 @@ def _cells(row: Row) -> Sequence[Cell]:
         number(row, "epoch"),
         text(row, "config_version"),
         "yes" if row.get("is_sequencer") else "no",
+        number(row, "tasks_per_s"),
+        number(row, "cpu_percent"),
+        mebibytes(row, "rss_bytes"),
         names(row, "endpoints"),
     )
 
@@ -264,6 +267,9 @@ NETWORK = View(
         Column("EPOCH", is_number=True, is_wide_only=True),
         Column("VERSION", is_wide_only=True),
         Column("SEQUENCER", is_wide_only=True),
+        Column("TASKS/s", is_number=True, is_wide_only=True),
+        Column("CPU %", is_number=True, is_wide_only=True),
+        Column("RSS MiB", is_number=True, is_wide_only=True),
         Column("ENDPOINTS", is_wide_only=True),
     ),
     _cells,

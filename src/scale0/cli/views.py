@@ -94,6 +94,11 @@ def micros(row: Row, key: str) -> float | None:
     return value if isinstance(value, int | float) else None
 
 
+def mebibytes(row: Row, key: str) -> str:
+    value = micros(row, key)
+    return render.UNKNOWN if value is None else render.figure(value / 2**20)
+
+
 def names(row: Row, key: str) -> str:
     value = row.get(key)
     return " ".join(render.safe(item) for item in value) if isinstance(value, list) and value else render.UNKNOWN

@@ -270,6 +270,7 @@ def brokers(state: State) -> list[Row]:
             "clients": state.sessions.clients,
             "workers": state.sessions.workers,
             "connections": len(state.sessions.by_route),
+            "tasks_per_s": vitals.figures(state)["tasks_per_s"],
             "dead_letters": state.dead_letters.total,
             "error_clients": ignored(state),
             "limits": {"tasks": state.limits.accepted, "queued_per_service": state.limits.queued_per_service},

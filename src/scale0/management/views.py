@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from scale0.management.audit import Audit
 from scale0.management.events import Events
+from scale0.management.neighbours import Neighbours
 from scale0.management.vocabulary import SHELL_LISTINGS, Principal
 from scale0.management.watch import Ask, Watch
 
 PIECE_ROWS_MAX: Final = 500
-TOUCHED: Final = frozenset({"overview", "brokers"})
+TOUCHED: Final = frozenset({"overview", "brokers", "network"})
 
 Row = dict[str, Any]
 
@@ -20,8 +21,11 @@ Row = dict[str, Any]
 class Views:
     """Completes what is listed. From any thread."""
 
-    def __init__(self, ask: Ask, watch: Watch, events: Events, audit: Audit | None) -> None:
+    def __init__(
+        self, ask: Ask, watch: Watch, events: Events, audit: Audit | None, neighbours: Neighbours | None = None
+    ) -> None:
         self._ask, self._watch, self._events, self._audit = ask, watch, events, audit
+        self._neighbours = neighbours
 
     def complete(self, principal: Principal, command: str, arguments: dict[str, Any]) -> Future[Any] | None:
         """The answer, if the core alone does not have it."""
@@ -64,8 +68,10 @@ class Views:
         return _then(self._ask("snapshot", asked), fill)
 
     def _touched(self, what: str, part: Row) -> Row:
-        """The overview gets verdict and alarms, the own broker what its process knows of itself."""
+        """The overview gets verdict and alarms; a broker what its process knows of itself, the network that of all."""
         rows = part.get("rows")
+        if what == "network":
+            return {**part, "rows": self._neighbours.added_to(rows or ())} if self._neighbours is not None else part
         if what == "overview":
             seen = self._watch.seen
             added = {"verdict": seen.verdict, "alarms": seen.raised}

@@ -27,6 +27,7 @@ from scale0.management import otlp
 from scale0.management.audit import Audit
 from scale0.management.channel import Hello
 from scale0.management.gate import Gate, Principal
+from scale0.management.neighbours import ASKER, Neighbours
 from scale0.management.network_commands import refused
 from scale0.management.otlp import Push
 from scale0.management.page_process import TOKEN_S, PageProcess
@@ -136,7 +137,8 @@ class Management:
                 raised=lambda: watch.seen.raised,
             )
             watch.on_vitals = self._push.take
-        gate.complete = Views(self.manage, watch, gate.events, audit).complete
+        neighbours = Neighbours(lambda: gate.ask(ASKER, "list", {"what": "brokers"}, brokers="all"))
+        gate.complete = Views(self.manage, watch, gate.events, audit, neighbours).complete
         gate.on_tick = watch.tick
         gate.begin()
         return gate

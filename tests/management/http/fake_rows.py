@@ -153,6 +153,10 @@ def network() -> list[Row]:
             "heard_us": None if is_self else 14_000_000 if state == "gone" else 400_000,
             "forwarded": 120 if group == "us" else 0,
             "received": 0,
+            "tasks_per_s": None if state == "gone" else 120.0 * place,
+            "cpu_percent": None if state == "gone" else 11.5 * place,
+            "rss_bytes": None if state == "gone" else 44_000_000 * place,
+            "connections": None if state == "gone" else 30 * place,
         }
         for place, (identity, group, state, fallback, link, is_self) in enumerate(places, 1)
     ]

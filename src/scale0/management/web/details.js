@@ -5,7 +5,7 @@ import { Actions, brokerActions, errorClientActions, letterActions, run, taskAct
 import * as api from "./api.js";
 import { lineOf, mebibytes, millis, number, problemsOf, signedMillis, span, utc, visible } from "./format.js";
 import { CommandLine, Facts, Name, Names, State, cureOf } from "./parts.js";
-import { adjust, beat, documents, events, me, ownBroker, route, write } from "./state.js";
+import { adjust, beat, documents, events, me, route, write } from "./state.js";
 
 const WIDE = 400;
 const ROW = 26;
@@ -134,8 +134,8 @@ export const Broker = (row) => html`<${Problems} topic="network" row=${row} /><$
     ["Fallback", row.fallback], ["Fallback groups", html`<${Names} of=${row.fallback_groups} />`], ["Epoch", number(row.epoch)], ["Workers", number(row.workers)],
     ["Clients", number(row.clients)], ["Queued", number(row.queued)], ["Link", row.link && html`<${State} state=${row.link} />`], ["Heard", row.is_self ? "it is this broker" : span(row.heard_us)],
     ["Forwarded to it", number(row.forwarded)], ["Received from it", number(row.received)], ["Config", row.config_version], ["Sequences the config", row.is_sequencer ? "yes" : "no"],
-    ["Endpoints", html`<${Names} of=${row.endpoints} />`], ["CPU", row.is_self ? `${number(ownBroker.value.cpu_percent)} %` : undefined],
-    ["Memory", row.is_self ? `${mebibytes(ownBroker.value.rss_bytes)} MiB` : undefined], ["Connections", row.is_self ? number(ownBroker.value.connections) : undefined],
+    ["Endpoints", html`<${Names} of=${row.endpoints} />`], ["CPU %", number(row.cpu_percent)],
+    ["Memory MiB", mebibytes(row.rss_bytes)], ["Connections", number(row.connections)],
   ]} />
   <h3>Services there</h3><${Names} of=${Object.entries(row.services || {}).map(([name, count]) => `${name} (${count})`)} />
   <${History} of=${row.identity} />`;

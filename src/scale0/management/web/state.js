@@ -65,7 +65,6 @@ export const sortOf = (topic, name) => (name === "topology" ? "" : SORTS[topic] 
 
 export const me = signal(null);            // who is logged in, and which commands he may give; null: nobody
 export const overview = signal(null);      // the newest snapshot of the overview
-export const ownBroker = signal({});       // what the broker that is asked knows of itself: CPU, memory, connections
 export const alarms = signal([]);
 export const documents = signal({});       // topic → newest listing of the screen that is open
 export const events = signal([]);          // newest first, EVENTS_MAX

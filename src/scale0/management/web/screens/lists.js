@@ -1,13 +1,12 @@
 // The columns of each listing, in the order in which an operator's question is answered. `isWide`: left out on narrow screens.
-import { html, useEffect } from "../lib.js";
+import { html } from "../lib.js";
 import { Actions, lettersActions } from "../actions.js";
-import * as api from "../api.js";
 import * as details from "../details.js";
 import { Drawer } from "../details.js";
 import { UNKNOWN, glyphOf, mebibytes, millis, number, problemsOf, quoted, seconds, signedMillis, tenths, utc, version, visible } from "../format.js";
 import { Empty, Names, State, Tabs } from "../parts.js";
 import { PROBLEM, toggleProblems } from "../shell.js";
-import { adjust, beat, documents, go, me, overview, ownBroker, route, sortOf } from "../state.js";
+import { adjust, documents, go, me, overview, route, sortOf } from "../state.js";
 import { Filter, Table } from "../table.js";
 
 const text = (title, key, more = {}) => ({ title, sort: key, cell: (row) => (row[key] === null || row[key] === undefined || row[key] === "" ? UNKNOWN : visible(row[key])), ...more });
@@ -55,13 +54,11 @@ function fallbackOf(row) {
   return html`<${State} state=${isNear ? "passive" : word} word=${`${row.fallback_broker} ${shown}`} />`;
 }
 
-const own = (title, show, isWide = true) => ({ title, isNumber: true, isWide, cell: (row) => (row.is_self ? show() : UNKNOWN) });
-
 export const BROKERS = [
   text("Broker", "identity", { isName: true }), state("network"), text("Group", "group"), { title: "Fallback", cell: fallbackOf },
   figure("Epoch", "epoch", number, { isWide: true }), figure("Workers", "workers"), figure("Clients", "clients", number, { isWide: true }),
-  own("Tasks / s", () => number(overview.value?.figures?.tasks_per_s)), figure("Queued", "queued"), config,
-  figure("Heard s", "heard_us", seconds), own("CPU %", () => number(ownBroker.value.cpu_percent)), own("RSS MiB", () => mebibytes(ownBroker.value.rss_bytes)),
+  figure("Tasks / s", "tasks_per_s"), figure("Queued", "queued"), config,
+  figure("Heard s", "heard_us", seconds), figure("CPU %", "cpu_percent", number, { isWide: true }), figure("RSS MiB", "rss_bytes", mebibytes, { isWide: true }),
 ];
 
 export const CLIENTS = [
@@ -138,11 +135,7 @@ export function Services() {
     empty=${html`<${Empty} text="Nobody serves or asks for anything yet. Start a worker:" command="scale0 worker module:app" />`} detail=${details.Service} detailTitle="Service" />`;
 }
 
-// What only this broker knows of itself (CPU, memory) is asked for every few snapshots.
 export function Brokers() {
-  useEffect(() => {
-    api.listing("brokers").then((told) => { ownBroker.value = told.rows[0] || {}; }).catch(() => {});
-  }, [Math.floor(beat.value / 5)]);
   return html`<${Listing} topic="network" kind="brokers" title="Brokers" columns=${BROKERS} hint="state:gone group:eu" tabs=${html`<${Problems} topic="network" />`}
     empty=${html`<${Empty} text="No broker told of itself." command="scale0 network" />`} detail=${details.Broker} detailTitle="Broker" />`;
 }
