@@ -55,6 +55,13 @@ def test_on_a_narrow_screen_the_topology_is_a_list(log_in: LogIn) -> None:
     expect(tab.get_by_test_id("drawer")).to_be_visible()
 
 
+def test_workers_that_left_or_died_are_shown_with_when_and_why(log_in: LogIn) -> None:
+    tab = log_in("workers?view=gone")
+    expect(row(tab, "gone-workers", "w-71")).to_contain_text("silent")
+    expect(row(tab, "gone-workers", "w-71")).to_contain_text("11:50:00")
+    expect(row(tab, "gone-workers", "w-72")).to_contain_text("drained")
+
+
 def test_brokers_are_listed_with_problems_first(log_in: LogIn) -> None:
     tab = log_in("brokers")
     expect(tab.get_by_test_id("brokers-row").first).to_have_attribute("data-key", "us-1")

@@ -86,6 +86,8 @@ class Views:
     def _rows(self, what: str) -> list[Row]:
         if what == "alarms":
             return self._watch.seen.alarms
+        if what == "gone_workers":
+            return self._watch.departures.rows
         if what == "events":
             return self._events.rows()
         return list(self._audit.rows) if self._audit is not None else []

@@ -207,6 +207,8 @@ _LISTINGS: Final = (
     Listing("workers", VIEW, "each worker: place in the LRU queue, tasks, heartbeat",
             ("identity", "state", "services", "lru", "busy", "capacity", "heartbeat_age_us", "config_version",
              "clock_offset_us", "p99_us")),
+    Listing("gone_workers", VIEW, "workers that left or died within the last hour, the newest first",
+            ("identity", "state", "why", "at", "services", "sessions_per_h")),
     Listing("clients", VIEW, "each client: open tasks, rates, errors",
             ("identity", "open_tasks", "tasks_per_s", "errors_5m", "heard_us", "config_version")),
     Listing("brokers", VIEW, "this broker, with all its counts",
@@ -239,5 +241,5 @@ _LISTINGS: Final = (
 )  # fmt: skip
 LISTINGS: Final[dict[str, Listing]] = {listing.name: listing for listing in _LISTINGS}
 
-SHELL_LISTINGS: Final = frozenset({"alarms", "events", "audit"})
+SHELL_LISTINGS: Final = frozenset({"alarms", "events", "audit", "gone_workers"})
 """Listings that the gate makes; the core has the others."""

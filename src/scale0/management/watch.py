@@ -18,6 +18,7 @@ from structlog.typing import FilteringBoundLogger
 
 from scale0.management import vitals as vital
 from scale0.management.alarms import Alarms, Change, log_change
+from scale0.management.departures import Departures
 from scale0.management.events import Events
 from scale0.management.network_commands import gather
 from scale0.management.verdict import verdict
@@ -52,6 +53,7 @@ class Watch:
         webhook: Webhook | None = None,
     ) -> None:
         self.seen = Seen({"level": "ok", "text": "● no alarm so far"})
+        self.departures = Departures()
         self.shell: Shell | None = None
         self.on_alarms: Callable[[list[dict[str, Any]]], None] = lambda rows: None
         self.on_vitals: Callable[[Vitals, Rows], None] = lambda vitals, rows: None
@@ -78,6 +80,8 @@ class Watch:
     def _look(self, results: list[dict[str, Any]]) -> None:
         found = {row["broker"]: _rows(row.get("result")) for row in results}
         rows = Rows(**{name: found.get(name) for name in (*LISTED, "workers")})
+        if rows.workers is not None:
+            self.departures.look(rows.workers, time.time_ns() // 1_000)
         self.shell = self._shell()
         self._vitals = vital.read(rows, self.shell)
         self._network = [dict(row) for row in rows.network or ()]

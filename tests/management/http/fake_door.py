@@ -60,6 +60,7 @@ class FakeDoor:
             "network": fake_rows.network(),
             "brokers": [fake_rows.broker_row()],
             "dead_letters": fake_rows.dead_letters(),
+            "gone_workers": fake_rows.gone_workers(),
             "error_clients": [
                 {"connection": "00aa11", "bad": 9.0, "penalty_us": 30_000_000, "ignored": 14, "reason": "not a message"}
             ],

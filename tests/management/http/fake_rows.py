@@ -199,6 +199,21 @@ def dead_letters() -> list[Row]:
     ]
 
 
+def gone_workers() -> list[Row]:
+    return [
+        {
+            "identity": identity,
+            "state": state,
+            "why": why,
+            "at": f"2026-03-01T11:5{place}:00Z",
+            "services": ["render"],
+            "busy": place,
+            "sessions_per_h": 1 + place,
+        }
+        for place, (identity, state, why) in enumerate((("w-71", "gone", "silent"), ("w-72", "left", "drained")))
+    ]
+
+
 def alarms(at_us: int) -> list[Row]:
     return [
         {

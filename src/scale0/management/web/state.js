@@ -52,7 +52,7 @@ const TOPICS = {
   overview: "overview", topology: "network", brokers: "network", services: "services", workers: "workers", clients: "clients",
   tasks: "tasks", config: "config_history", events: "events", trends: "overview",
 };
-const VIEWS = { "tasks/dead": "dead_letters", "clients/ignored": "error_clients", "events/audit": "audit" };
+const VIEWS = { "workers/gone": "gone_workers", "tasks/dead": "dead_letters", "clients/ignored": "error_clients", "events/audit": "audit" };
 const SORTS = { services: "problems", workers: "problems", network: "problems", clients: "-open_tasks" };
 
 export const topicOf = (name, params = {}) => VIEWS[`${name}/${params.view}`] || TOPICS[name];

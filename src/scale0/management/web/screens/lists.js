@@ -37,6 +37,11 @@ export const WORKERS = [
   figure("Sessions / h", "sessions_per_h", number, { isWide: true }),
 ];
 
+export const GONE_WORKERS = [
+  text("Worker", "identity", { isName: true }), state("gone_workers"), { title: "Gone UTC", sort: "at", cell: (row) => utc(row.at) }, text("Why", "why"),
+  names("Services", "services"), figure("Sessions / h", "sessions_per_h"),
+];
+
 export const SERVICES = [
   text("Service", "name", { isName: true }), state("services"), figure("Workers", "workers"),
   pair("Free / cap", "free", (row) => `${number(row.free)}/${number(row.capacity)}`), figure("Queued", "queued"), figure("Oldest s", "oldest_us", seconds),
@@ -126,7 +131,13 @@ function Problems({ topic, states = [] }) {
 }
 
 export function Workers() {
-  return html`<${Listing} topic="workers" kind="workers" title="Workers" columns=${WORKERS} hint="state:full svc:render* hb>3s" tabs=${html`<${Problems} topic="workers" states=${["full", "draining"]} />`}
+  const { params } = route.value;
+  const tabs = views(params, [["", "connected"], ["gone", "gone"]], "Workers");
+  if (params.view === "gone") {
+    return html`<${Listing} topic="gone_workers" kind="gone-workers" title="Workers" columns=${GONE_WORKERS} hint="why:silent svc:render*" tabs=${tabs}
+      empty=${html`<${Empty} text="No worker left or died within the last hour." command="" />`} />`;
+  }
+  return html`<${Listing} topic="workers" kind="workers" title="Workers" columns=${WORKERS} hint="state:full svc:render* hb>3s" tabs=${html`${tabs}<${Problems} topic="workers" states=${["full", "draining"]} />`}
     empty=${html`<${Empty} text="No worker is connected. Start one:" command="scale0 worker module:app" />`} detail=${details.Worker} detailTitle="Worker" />`;
 }
 
