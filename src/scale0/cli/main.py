@@ -22,6 +22,7 @@ from scale0.cli import (
     drill_app,
     failures,
     keys_app,
+    narrow,
     operate_app,
     pipeline_app,
     sim_app,
@@ -359,7 +360,7 @@ def run() -> None:
 def main(arguments: list[str]) -> int:
     """Run one command line and say how the process ends."""
     try:
-        result = app(arguments, prog_name="scale0", standalone_mode=False)
+        result = narrow.narrowed(app, arguments)(arguments, prog_name="scale0", standalone_mode=False)
     except typer.TyperException as error:
         message = error.format_message()
         if message:  # without one, help was shown instead
