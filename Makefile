@@ -12,6 +12,8 @@ FUZZ_STAMP := $(VENV)/.fuzz-done
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 JOBS ?= 3
 
+# Tests start hundreds of processes of ours. Each would compile all of it again where bytecode is not kept.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint types browser install-browser test-fast test-slow sim chaos fuzz bench clean
