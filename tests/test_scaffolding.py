@@ -15,6 +15,8 @@ import scale0
 
 ROOT = Path(__file__).parent.parent
 PINNED = re.compile(r"[A-Za-z0-9_.-]+==[A-Za-z0-9_.!+-]+")
+AS_FROM_A_SHELL = {name: os.environ[name] for name in os.environ if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+"""What make tells the processes that it starts, these tests among them, is not for the make that they start."""
 
 
 def read(name: str) -> str:
@@ -53,7 +55,9 @@ def test_continuous_integration_runs_what_developers_run() -> None:
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 def test_make_alone_lists_what_can_be_made() -> None:
-    listed = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
+    listed = subprocess.run(
+        ["make"], cwd=ROOT, env=AS_FROM_A_SHELL, capture_output=True, text=True, timeout=60, check=True
+    ).stdout
     for target in ("setup", "demo", "test", "test-slow", "sim", "fuzz", "bench", "clean"):
         assert f"make {target} " in listed
 
@@ -66,6 +70,7 @@ def test_setup_says_in_one_line_what_is_missing(tmp_path: Path) -> None:
     done = subprocess.run(
         ["make", "setup", "PYTHON=no-such-python"],
         cwd=tmp_path,
+        env=AS_FROM_A_SHELL,
         capture_output=True,
         text=True,
         timeout=60,
