@@ -3,12 +3,15 @@
 And no test fails for being slow: Hypothesis sets no example a deadline, and takes its time to make them, for on a busy
 machine both measure only who else wants the processor. A hang ends at the timeout of `pyproject.toml`.
 
-Tests that need Spark share one process, with one JVM, and those that need a browser another, with one browser.
+Tests that need Spark share one process, with one JVM, and those that need a browser another, with one browser. What it
+costs to make pytest's asserts of ours, a third of a minute for all test files, is shared too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +43,19 @@ def _shared_mark(path: str) -> str:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByNeed:
     return ByNeed(config, log)
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Each process compiles its share of the test files first, and finds the others' compiled when it collects all."""
+    process, processes = (os.environ.get(f"PYTEST_XDIST_WORKER{what}", "") for what in ("", "_COUNT"))
+    if not process:
+        return
+    root = session.config.rootpath
+    wanted = [root / name.partition("::")[0] for name in session.config.args]
+    files = sorted({file for path in wanted for file in ([path] if path.is_file() else path.rglob("test_*.py"))})
+    for file in files[int(process.removeprefix("gw")) :: int(processes)]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # collecting it tells what is wrong, and where
+            importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
 
 
 @pytest.fixture(scope="session", autouse=True)
