@@ -90,12 +90,8 @@ class VersionChecks:
 
     def heard(self, process: SessionProcess) -> None:
         """Something came to a participant; what it holds must not be older than before."""
-        if not process.has_connected:  # what an earlier process has saved is a hint only
-            return
         version = process.session.link.config_version
         before = self._held.get(process, NO_VERSION)
-        if version == before:
-            return
         if version < before:
             text = f"went back from {_show(before)} to {_show(version)}"
             self.world.violation("I6", f"{process.label} {text}")

@@ -22,12 +22,12 @@ class Cuts:
         self.network = network
         self.world = network.world
         self._random = network.world.random_for("cuts")
-        self._until_s: dict[tuple[str, str], float] = {}  # by sender and receiver
+        self.until_s: dict[tuple[str, str], float] = {}  # by sender and receiver; empty if nobody was ever cut off
         self._held: dict[Connection, None] = {}  # connections in which something waits
 
     def cut(self, sender: str, receiver: str, seconds: float, *, breaks: bool = True) -> None:
         """What `sender` says does not reach `receiver` for a while; connections may break over it."""
-        self._until_s[sender, receiver] = self.world.schedule.now + seconds
+        self.until_s[sender, receiver] = self.world.schedule.now + seconds
         self.world.schedule.after(seconds, self._release)
         for connection in self.network.connections() if breaks else ():
             is_across = (sender, receiver) in (connection.ends(True), connection.ends(False))
@@ -41,16 +41,11 @@ class Cuts:
 
     def end(self) -> None:
         """Everybody can reach everybody again."""
-        self._until_s.clear()
+        self.until_s.clear()
         self._release()
 
-    @property
-    def is_any(self) -> bool:
-        """Whether somebody is cut off from somebody, or was."""
-        return bool(self._until_s)
-
     def is_cut(self, sender: str, receiver: str) -> bool:
-        return self._until_s.get((sender, receiver), 0.0) > self.world.schedule.now
+        return self.until_s.get((sender, receiver), 0.0) > self.world.schedule.now
 
     def are_apart(self, one: str, other: str) -> bool:
         """A handshake needs both directions."""
@@ -58,7 +53,7 @@ class Cuts:
 
     def holds(self, connection: Connection, is_up: bool, frames: list[bytes]) -> bool:
         """Whether a message that arrives now has to wait: for the end of a cut, or behind what waits already."""
-        waits = any(direction == is_up for direction, _ in connection.held)
+        waits = bool(connection.held) and any(direction == is_up for direction, _ in connection.held)
         if waits or self.is_cut(*connection.ends(is_up)):
             connection.held.append((is_up, frames))
             self._held[connection] = None

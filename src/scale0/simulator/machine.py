@@ -25,6 +25,7 @@ class Machine:
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
+        self.schedule = world.schedule
         self.name = name
         self._random = world.random_for(f"pauses of {name}")
         self.is_running = False
@@ -41,11 +42,11 @@ class Machine:
 
     @property
     def now(self) -> float:
-        return self.world.schedule.now
+        return self.schedule.now
 
     @property
     def wall_s(self) -> float:
-        return wall_s(self.now) + self.clock_off_s
+        return wall_s(self.schedule.now) + self.clock_off_s
 
     def post(self, action: Callable[..., None], *arguments: Any) -> None:
         """Let this happen: now, when the machine is continued, or never if it is down."""
@@ -95,7 +96,7 @@ class Machine:
         """At that time at the latest; sleeping takes a little longer than asked."""
         if due_s < self._wake_s:
             self._wake_s = due_s
-            self.world.schedule.at(max(due_s, self.now) + 0.001, self._wake, due_s, self.incarnation)
+            self.schedule.at(max(due_s, self.schedule.now) + 0.001, self._wake, due_s, self.incarnation)
 
     def _wake(self, due_s: float, incarnation: int) -> None:
         if due_s == self._wake_s and incarnation == self.incarnation and self.is_running and not self.is_paused:
@@ -103,7 +104,7 @@ class Machine:
 
     def _tick(self) -> None:
         self._wake_s = math.inf
-        now = self.world.schedule.now
+        now = self.schedule.now
         self._idle_wakes = self._idle_wakes + 1 if now - self._last_wake_s < 0.0015 else 0
         self._last_wake_s = now
         if self._idle_wakes > BUSY_WAKES_MAX:

@@ -115,10 +115,11 @@ class Network:
         self.cuts = Cuts(self)
         self._random = world.random_for("network")
         self._routes = 0
+        self._up, self._down = self.arrive_up, self.arrive_down  # bound once: each message needs one
 
     def open(self, process: Process, endpoint: str) -> Socket:
         socket = Socket(self, process, endpoint)
-        self.world.schedule.after(self._latency_s(), self._attempt, socket)
+        self.schedule.after(self._latency_s(), self._attempt, socket)
         return socket
 
     def connections(self) -> list[Connection]:
@@ -131,7 +132,7 @@ class Network:
         if at_s < connection.last_up_s:
             at_s = connection.last_up_s  # nothing overtakes what was sent before
         connection.last_up_s = at_s
-        self.schedule.at(at_s, self.arrive_up, connection, frames)
+        self.schedule.at(at_s, self._up, connection, frames)
 
     def send_down(self, connection: Connection, frames: list[bytes]) -> None:
         connection.down_pipe += 1
@@ -139,7 +140,7 @@ class Network:
         if at_s < connection.last_down_s:
             at_s = connection.last_down_s
         connection.last_down_s = at_s
-        self.schedule.at(at_s, self.arrive_down, connection, frames)
+        self.schedule.at(at_s, self._down, connection, frames)
 
     def break_(self, connection: Connection) -> None:
         """The connection breaks under both; the socket reconnects by itself."""
@@ -150,12 +151,12 @@ class Network:
         if not socket.is_closed:
             if self._random.random() < self.profile.reports_share:
                 socket.process.post(socket.process.link_failed, socket, "disconnected")
-            self.world.schedule.after(self._retry_s(), self._attempt, socket)
+            self.schedule.after(self._retry_s(), self._attempt, socket)
 
     def blacken(self, connection: Connection, seconds: float) -> None:
         """Half open for a while: nothing passes, then it breaks."""
         connection.is_black = True
-        self.world.schedule.after(seconds, self.break_, connection)
+        self.schedule.after(seconds, self.break_, connection)
 
     def end(self, connection: Connection) -> None:
         """Dead from now on. The broker's ROUTER forgets its route at once, or notices a little later."""
@@ -166,14 +167,14 @@ class Network:
         if self._random.random() < 0.6:
             self._forget(connection)
         else:
-            self.world.schedule.after(self._random.random() * 2.0, self._forget, connection)
+            self.schedule.after(self._random.random() * 2.0, self._forget, connection)
 
     def end_after_last(self, connection: Connection) -> None:
-        self.world.schedule.at(max(connection.last_up_s, self.world.schedule.now), self.end, connection)
+        self.schedule.at(max(connection.last_up_s, self.schedule.now), self.end, connection)
 
     def end_after_word(self, connection: Connection) -> None:
         """The broker closes it in order: its last messages still leave."""
-        self.world.schedule.at(max(connection.last_down_s, self.world.schedule.now), self.break_, connection)
+        self.schedule.at(max(connection.last_down_s, self.schedule.now), self.break_, connection)
 
     def calm_down(self) -> None:
         """No more cuts, nor delays that are longer than a heartbeat may take. Between brokers half open links break."""
@@ -191,12 +192,12 @@ class Network:
         for host in self.hosts.values():
             hears = publisher.publisher in host.listens_to and not self.cuts.is_cut(publisher.name, host.name)
             if hears and self._random.random() >= self.profile.unheard_share:
-                self.world.schedule.after(self._latency_s(), host.post, host.hear, identity, version)
+                self.schedule.after(self._latency_s(), host.post, host.hear, identity, version)
 
     # --- details --------------------------------------------------------------------------------------------------
 
     def is_cut(self, process: Process) -> bool:
-        return self.cut_until_s.get(process.name, 0.0) > self.world.schedule.now
+        return self.cut_until_s.get(process.name, 0.0) > self.schedule.now
 
     def _forget(self, connection: Connection) -> None:
         if connection.host.routes.get(connection.route) is connection:
@@ -208,9 +209,9 @@ class Network:
         host = self.hosts.get(socket.endpoint)
         if host is None or not host.is_running:
             socket.process.post(socket.process.link_failed, socket, "connection refused")
-            self.world.schedule.after(self._retry_s(), self._attempt, socket)
+            self.schedule.after(self._retry_s(), self._attempt, socket)
         elif host.is_paused or self.is_cut(socket.process) or self.cuts.are_apart(socket.process.name, host.name):
-            self.world.schedule.after(self._retry_s(), self._attempt, socket)
+            self.schedule.after(self._retry_s(), self._attempt, socket)
         else:
             self._routes += 1
             connection = Connection(Route(b"\x00" + self._routes.to_bytes(5, "big")), socket, host)
@@ -224,15 +225,19 @@ class Network:
             return
         if self.cut_until_s and self.is_cut(connection.process):
             self.break_(connection)
-        elif not (self.cuts.is_any and self.cuts.holds(connection, True, frames)):
-            connection.host.post(connection.host.arrive, connection, frames)
+        elif not (self.cuts.until_s and self.cuts.holds(connection, True, frames)):
+            host = connection.host
+            if host.is_paused:
+                host.post(host.arrive, connection, frames)
+            elif host.is_running:
+                host.arrive(connection, frames)
 
     def arrive_down(self, connection: Connection, frames: list[bytes]) -> None:
         if connection.is_dead or connection.is_black:
             return
         if self.cut_until_s and self.is_cut(connection.process):
             self.break_(connection)
-        elif not (self.cuts.is_any and self.cuts.holds(connection, False, frames)):
+        elif not (self.cuts.until_s and self.cuts.holds(connection, False, frames)):
             connection.process.post(self._hand_over, connection, frames)
 
     def _hand_over(self, connection: Connection, frames: list[bytes]) -> None:

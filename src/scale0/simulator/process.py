@@ -15,7 +15,7 @@ from scale0.core.participant import Connected, Failed, Keep, Note, Open, Partici
 from scale0.protocol import native
 from scale0.protocol.dialects import Dialect
 from scale0.protocol.ids import id_prefix
-from scale0.protocol.messages import ChangeBroker, Error, Message
+from scale0.protocol.messages import ChangeBroker, Config, ConfigAck, Error, Message, Pong, ReadyOk
 from scale0.simulator.network import Socket
 from scale0.simulator.schedule import wall_s
 from scale0.simulator.transitions import phase_changed
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 HEEDS = (Phase.CONNECTING, Phase.UP)  # whoever waits, or asks for another broker, does not hear this one
 MOVES = frozenset((ChangeBroker, Error))  # what may send a participant elsewhere
+NAMES_AN_EPOCH = frozenset((Config, ConfigAck, Pong, ReadyOk))
+OF_EVERY_SESSION = frozenset((Open, Keep, Connected, Note, Failed))
 BUSY_WAKES_MAX = 30  # so many wakes without any time passing mean that a real shell would spin
 
 
@@ -42,6 +44,7 @@ class Process:
 
     def __init__(self, world: World, name: str, identity: str) -> None:
         self.world = world
+        self.schedule = world.schedule
         self.name = name  # the participant, over all its runs
         self.identity = identity
         self.run_number = world.next_run(name)
@@ -60,11 +63,11 @@ class Process:
 
     @property
     def now(self) -> float:
-        return self.world.schedule.now
+        return self.schedule.now
 
     @property
     def wall_s(self) -> float:
-        return wall_s(self.world.schedule.now) + self.clock_off_s
+        return wall_s(self.schedule.now) + self.clock_off_s
 
     def post(self, action: Callable[..., None], *arguments: Any) -> None:
         """Let this happen to the process: now, when it is continued, or never if it has ended."""
@@ -74,7 +77,7 @@ class Process:
             action(*arguments)
 
     def after(self, delay_s: float, action: Callable[..., None], *arguments: Any) -> None:
-        self.world.schedule.after(delay_s, self.post, action, *arguments)
+        self.schedule.after(delay_s, self.post, action, *arguments)
 
     def start(self) -> None:
         raise AssertionError("each kind of process has its own")
@@ -128,6 +131,7 @@ class SessionProcess(Process):
         super().__init__(world, name, identity)
         self.has_connected = False
         self._phase = Phase.IDLE  # as it was seen last
+        self._config_version = b""  # as it was looked at last
         self._wake_s = math.inf
         self._last_wake_s = 0.0
         self._idle_wakes = 0
@@ -136,19 +140,24 @@ class SessionProcess(Process):
         self.perform(self.session.start(self.now, self.wall_s))
 
     def deliver(self, socket: Socket, frames: list[bytes]) -> None:
-        if socket is self.socket:
-            message = native.decode(frames)
-            if type(message) in MOVES:
-                self.world.moves.heard(self, message)
-            phase = self.session.link.phase
-            self.perform(self.session.receive(message, self.world.schedule.now))
-            if self.world.stars.is_any and phase in HEEDS:
-                self.world.stars.splits.obeyed(self, socket, message)
+        if socket is not self.socket:
+            return
+        message = native.decode(frames)
+        kind, link = type(message), self.session.link
+        if kind in MOVES:
+            self.world.moves.heard(self, message)
+        phase = link.phase
+        self.perform(self.session.receive(message, self.schedule.now))
+        if kind in NAMES_AN_EPOCH and phase in HEEDS and self.world.stars.is_any:
+            self.world.stars.splits.obeyed(self, socket, message)
+        # What an earlier process has saved is a hint only.
+        if self.has_connected and link.held.version is not self._config_version:
+            self._config_version = link.held.version
             self.world.versions.heard(self)
 
     def link_failed(self, socket: Socket, reason: str) -> None:
         if socket is self.socket:
-            self.perform(self.session.link_failed(reason, self.now))
+            self.perform(self.session.link_failed(reason, self.schedule.now))
 
     def perform(self, effects: list[ParticipantEffect]) -> None:
         """Carry out `effects`, and those that follow from failed sends."""
@@ -161,28 +170,35 @@ class SessionProcess(Process):
                 return
             kind = type(effect)
             if kind is Transmit:
-                if not self._transmit(effect.message):  # type: ignore[union-attr]
-                    effects.extend(self._not_sent(effect.message))  # type: ignore[union-attr]
-            elif kind is Open:
-                if self.socket is not None:
-                    self.socket.close(lingers=True)
-                self.world.moves.opened(self, effect.endpoint)  # type: ignore[union-attr]
-                self.socket = self.world.network.open(self, effect.endpoint)  # type: ignore[union-attr]
-            elif kind is Keep:
-                self.world.saved[self.name] = effect.saved  # type: ignore[union-attr]
-            elif kind is Connected:
-                self.has_connected = True
-                self.world.count("effect", "Connected")
-            elif kind is Note:
-                self.world.trace.event(self.now, self.label, f"note: {effect.text}")  # type: ignore[union-attr]
-            elif kind is Failed:
-                self.world.trace.event(self.now, self.label, f"failed: {effect.error!r}")  # type: ignore[union-attr]
-                self.world.count("effect", "Failed")
-                self.failed()
+                message = effect.message  # type: ignore[union-attr]
+                if self.socket is not None and not self.socket.send(native.encode(self.dialect.header, message)):
+                    effects.extend(self._not_sent(message))
+            elif kind in OF_EVERY_SESSION:
+                self._carry_out_own(effect)
             else:
                 self.carry_out(effect)
         if self.is_alive:
             self._set_wake()
+
+    def _carry_out_own(self, effect: ParticipantEffect) -> None:
+        """The effects that clients and workers know."""
+        world = self.world
+        if isinstance(effect, Open):
+            if self.socket is not None:
+                self.socket.close(lingers=True)
+            world.moves.opened(self, effect.endpoint)
+            self.socket = world.network.open(self, effect.endpoint)
+        elif isinstance(effect, Keep):
+            world.saved[self.name] = effect.saved
+        elif isinstance(effect, Connected):
+            self.has_connected = True
+            world.count("effect", "Connected")
+        elif isinstance(effect, Note):
+            world.trace.event(self.now, self.label, f"note: {effect.text}")
+        elif isinstance(effect, Failed):
+            world.trace.event(self.now, self.label, f"failed: {effect.error!r}")
+            world.count("effect", "Failed")
+            self.failed()
 
     def carry_out(self, effect: ParticipantEffect) -> None:
         """The effects that only clients, or only workers, know."""
@@ -191,9 +207,6 @@ class SessionProcess(Process):
     def failed(self) -> None:
         """The session is over: so is the process."""
         self.crash()
-
-    def _transmit(self, message: Message) -> bool:
-        return self.socket is None or self.socket.send(native.encode(self.dialect.header, message))
 
     def _not_sent(self, message: Message) -> list[ParticipantEffect]:
         self.world.count("network", "participant's pipe full")
@@ -204,8 +217,8 @@ class SessionProcess(Process):
         if due_s < self._wake_s:
             self._wake_s = due_s
             # Sleeping takes a little longer than asked.
-            now = self.world.schedule.now
-            self.world.schedule.at(max(due_s, now) + self.random.random() * 0.002, self._wake, due_s)
+            at_s = max(due_s, self.schedule.now) + self.random.random() * 0.002
+            self.schedule.at(at_s, self._wake, due_s)
 
     def _wake(self, due_s: float) -> None:
         if due_s == self._wake_s:
@@ -213,8 +226,9 @@ class SessionProcess(Process):
 
     def _tick(self) -> None:
         self._wake_s = math.inf
-        self._idle_wakes = self._idle_wakes + 1 if self.now - self._last_wake_s < 0.0025 else 0
-        self._last_wake_s = self.now
+        now = self.schedule.now
+        self._idle_wakes = self._idle_wakes + 1 if now - self._last_wake_s < 0.0025 else 0
+        self._last_wake_s = now
         if self._idle_wakes > BUSY_WAKES_MAX:
             self.world.violation("busy wait", f"{self.label} woke {self._idle_wakes} times on end")
-        self.perform(self.session.tick(self.now, self.wall_s))
+        self.perform(self.session.tick(now, wall_s(now) + self.clock_off_s))

@@ -6,6 +6,8 @@ raises are all violations, told with the seed and the step.
 
 from __future__ import annotations
 
+import math
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -84,9 +86,9 @@ def _run(scenario: Scenario, trace: Trace | None, look: Look | None) -> Result:
         trace.world = world
     end_s = START_S + scenario.hours * 3600
     if scenario.hours:
-        ending = play(world, lambda: world.schedule.next_s() > end_s, look)
+        ending = play(world, sys.maxsize, end_s, look)
     else:
-        ending = play(world, lambda: world.steps_done >= scenario.steps, look)
+        ending = play(world, scenario.steps, math.inf, look)
     return Result(
         scenario=scenario,
         steps_in_all=world.steps_done,
@@ -113,12 +115,13 @@ class Ending(msgspec.Struct):
     is_interrupted: bool = False
 
 
-def play(world: World, is_enough: Callable[[], bool], look: Look | None = None) -> Ending:
-    """Trouble until it is enough, then healing and what must hold after it."""
+def play(world: World, steps: int, end_s: float, look: Look | None = None) -> Ending:
+    """Trouble for so many steps, or until that time; then healing and what must hold after it."""
     try:
-        while not is_enough():
-            world.step()
-            if look is not None and world.steps_done % LOOK_STEPS == 0:
+        goes_on = True
+        while goes_on and world.steps_done < steps:
+            goes_on = world.run(min(world.steps_done + LOOK_STEPS, steps), end_s)
+            if look is not None:
                 look(world)
         world.end.run()
     except Violation as found:

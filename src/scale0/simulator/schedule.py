@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, Protocol
 
 START_S = 1_000.0  # not zero: a core that forgets to set a time shows
 WALL_START_S = 1_800_000_000.0
 
 
+class Watch(Protocol):
+    """Somebody who looks at the world when a certain time has passed."""
+
+    due_s: float
+
+    def check(self, now: float) -> None: ...
+
+
 class Schedule:
     """Events in order of their time; equal times in the order in which they were asked for."""
 
-    __slots__ = ("_heap", "_number", "now")
+    __slots__ = ("_heap", "_number", "now", "steps_done")
 
     def __init__(self) -> None:
         self.now = START_S
         self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._number = 0
+        self.steps_done = 0
 
     def at(self, time_s: float, action: Callable[..., None], *arguments: Any) -> None:
         self._number = number = self._number + 1
@@ -28,15 +37,21 @@ class Schedule:
         self._number = number = self._number + 1
         heappush(self._heap, (self.now + delay_s, number, action, arguments))
 
-    def step(self) -> bool:
-        """Do the next event. False when nothing is left."""
-        if not self._heap:
-            return False
-        time_s, _, action, arguments = heappop(self._heap)
-        if time_s > self.now:
-            self.now = time_s
-        action(*arguments)
-        return True
+    def run(self, steps_max: int, end_s: float, watch: Watch) -> bool:
+        """Do one event after the other, until so many were done in all. False if nothing more comes before `end_s`.
+
+        `watch` looks after each, if its time has come. This is the innermost loop of every run.
+        """
+        heap = self._heap
+        while self.steps_done < steps_max and heap and heap[0][0] <= end_s:
+            self.steps_done += 1
+            time_s, _, action, arguments = heappop(heap)
+            if time_s > self.now:
+                self.now = time_s
+            action(*arguments)
+            if watch.due_s < self.now:
+                watch.check(self.now)
+        return bool(heap) and heap[0][0] <= end_s
 
     def next_s(self) -> float:
         return self._heap[0][0] if self._heap else float("inf")

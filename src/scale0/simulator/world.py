@@ -6,6 +6,7 @@ every open task must get its outcome, and then every service must answer again a
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from random import Random
 from typing import NoReturn, TypeVar
@@ -53,7 +54,6 @@ class World:
         self.trace = trace or Trace()
         self.counts: Counter[tuple[str, str]] = Counter()
         self.faults_injected = 0
-        self.steps_done = 0
         self.is_healed = False
         self.processes: dict[str, Process] = {}
         self._living: dict[tuple[type[Process], ...], list[Process]] = {}
@@ -149,11 +149,16 @@ class World:
 
     # --- the course of a run --------------------------------------------------------------------------------------
 
+    @property
+    def steps_done(self) -> int:
+        return self.schedule.steps_done
+
     def step(self) -> None:
-        self.steps_done += 1
-        self.schedule.step()
-        if self.promises.due_s < self.schedule.now:
-            self.promises.check(self.schedule.now)
+        self.run(self.steps_done + 1)
+
+    def run(self, steps_max: int, end_s: float = math.inf) -> bool:
+        """Until so many steps were done in all. False if nothing is left to do before `end_s`."""
+        return self.schedule.run(steps_max, end_s, self.promises)
 
     def heal(self) -> None:
         """No more trouble: all that stood still goes on, all that is down comes up, nobody is cut off."""
