@@ -33,15 +33,16 @@ def tick(state: State) -> None:
     somebody_waits = False
     beat_s, pace_s = _beat_s(state), _pace_s(state)
     spare: Spare | None = None
+    now = state.now
     for peer in network.linked():
-        is_due = state.now >= peer.told_s + beat_s
-        if is_due or (is_news and state.now >= peer.looked_s + pace_s):
+        is_due = now >= peer.told_s + beat_s
+        if is_due or (is_news and now >= peer.looked_s + pace_s):
             if spare is None:
                 spare = _spare(state)
             tell(state, peer, is_news_only=not is_due, spare=spare)
         elif is_news:
             somebody_waits = True
-        if (peer.table_due or not peer.table_seq) and state.now >= peer.table_at_s:
+        if now >= peer.table_at_s and (peer.table_due or not peer.table_seq):
             heartbeat_table.push(state, peer)
     if is_news:
         network.is_dirty = somebody_waits
@@ -50,9 +51,9 @@ def tick(state: State) -> None:
 
 def next_s(state: State) -> float:
     """When `tick` has something to do at the latest."""
-    is_news = _is_news(state)
+    network, is_news = state.network, _is_news(state)
     since_s = table_s = math.inf
-    for peer in state.network.peers.values():
+    for peer in network.peers.values():
         if peer.is_linked:
             last_s = peer.looked_s if is_news else peer.told_s
             if last_s < since_s:
@@ -120,26 +121,31 @@ def _changed(state: State, peer: Peer, spare: Spare) -> list[PeerService]:
     """What it has not been told, or was told otherwise."""
     if not peer.is_told_all:
         peer.told.clear()
-    held = _count_held(state, peer)
-    now_so = [_offer(peer, service, held, spare) for service in state.services.by_name.values()]
-    fresh = [offer for offer in now_so if peer.told.get(offer.name, PeerService(offer.name)) != offer]
-    gone = [PeerService(name) for name in peer.told if name not in state.services.by_name]
-    for offer in gone:
-        if peer.told[offer.name] == offer:
-            del peer.told[offer.name]
-            continue
-        fresh.append(offer)
+    held = _count_held(state, peer) if peer.held else {}
+    told, services = peer.told, state.services.by_name
+    fresh: list[PeerService] = []
+    for name, service in services.items():
+        offer = _offer(peer, service, held, spare)
+        if (told.get(name) or PeerService(name)) != offer:
+            fresh.append(offer)
+    for name in [name for name in told if name not in services]:
+        offer = PeerService(name)
+        if told[name] == offer:
+            del told[name]
+        else:
+            fresh.append(offer)
     return fresh
 
 
 def _offer(peer: Peer, service: Service, held: dict[str, int], spare: Spare) -> PeerService:
     name = service.name
-    if name not in spare:
+    free = spare.get(name)
+    if free is None:
         return PeerService(name, queued=service.queue.count)
     return PeerService(
         name,
         workers=len(service.workers),
-        credit=held.get(name, 0) + _share(*spare[name], is_waiting=name in peer.queued),
+        credit=held.get(name, 0) + _share(*free, is_waiting=name in peer.queued),
         queued=service.queue.count,
         idempotent=service.own_idempotent,
         max_attempts=service.own_max_attempts,

@@ -23,6 +23,7 @@ class Timetable(Generic[K, T]):
         self._per_s = 1.0 / resolution_s
         self._buckets: dict[int, dict[K, T]] = {}
         self._first = 0  # no bucket lies before it; it may be empty by now
+        self._next_s = math.inf  # when the first one ends; kept, for it is asked for after each message
 
     def __len__(self) -> int:
         return sum(map(len, self._buckets.values()))
@@ -33,7 +34,7 @@ class Timetable(Generic[K, T]):
         held = self._buckets.get(bucket)
         if held is None:
             if not self._buckets or bucket < self._first:
-                self._first = bucket
+                self._set_first(bucket)
             self._buckets[bucket] = {key: thing}
         else:
             held[key] = thing
@@ -45,12 +46,17 @@ class Timetable(Generic[K, T]):
         del held[key]
         if not held:
             del self._buckets[bucket]
+            if not self._buckets:
+                self._next_s = math.inf
 
     def clear(self) -> None:
         self._buckets.clear()
+        self._next_s = math.inf
 
     def due(self, now: float) -> list[T]:
         """Take out everything whose time has come, oldest bucket first, in the order in which it was filed."""
+        if now < self._next_s:
+            return []
         last = int(now * self._per_s)
         if (last + 1) * self._resolution_s <= now:  # the product was rounded down: `next_s` promised this bucket
             last += 1
@@ -61,7 +67,9 @@ class Timetable(Generic[K, T]):
         for bucket in ripe:
             things.extend(self._buckets.pop(bucket).values())
         if self._buckets:
-            self._first = min(self._buckets)
+            self._set_first(min(self._buckets))
+        else:
+            self._next_s = math.inf
         return things
 
     def soonest(self, count: int) -> list[T]:
@@ -75,4 +83,8 @@ class Timetable(Generic[K, T]):
 
     def next_s(self) -> float:
         """When `due` may have something, at the earliest."""
-        return self._first * self._resolution_s if self._buckets else math.inf
+        return self._next_s
+
+    def _set_first(self, bucket: int) -> None:
+        self._first = bucket
+        self._next_s = bucket * self._resolution_s
