@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from scale0.core import connections
-from scale0.core.effects import Effect, Route, Send
+from scale0.core.effects import Route, Send
 from scale0.protocol.codec import AnyMessage
 from scale0.protocol.dialects import DIALECTS, PEER, Dialect, Role
 from scale0.protocol.ids import show_id
@@ -36,6 +36,7 @@ from scale0.protocol.messages import (
     TaskReply,
 )
 from scale0.simulator.answers_seen import AnswersSeen, is_of
+from scale0.simulator.checks_config import NAMES_A_VERSION
 from scale0.simulator.checks_peers import PeerChecks
 from scale0.simulator.network import Connection
 from scale0.simulator.process import Process, SessionProcess
@@ -51,6 +52,7 @@ CHECK_EVERY = 32  # steps; the core's own check walks all its tables
 WORKERS_SAY = frozenset((TaskReply, Ready, MdpReady, MdpReply, MdpDisconnect, Disconnect, Ping))
 _FROM = {dialect: f"from {dialect.name}" for dialect in DIALECTS}
 _TO = {dialect: f"to {dialect.name}" for dialect in DIALECTS}
+SILENT_MODES = frozenset(("disabled", "passive"))
 NOT_ACCEPTED = frozenset((301, 400, 401, 403, 404, 413, 426, 429, 501, 503))
 
 
@@ -71,6 +73,8 @@ class BrokerChecks:
     def __init__(self, world: World, host: BrokerHost, state: str) -> None:
         self.world = world
         self.host = host
+        self.schedule = world.schedule
+        self.core = host.broker.state  # the broker's own books, which may be wrong
         self.state = state
         self.workers = WorkersSeen(world, host)
         self.peers = PeerChecks(self)
@@ -95,15 +99,15 @@ class BrokerChecks:
     def received(self, connection: Connection, dialect: Dialect, message: AnyMessage) -> None:
         process, route = connection.process, connection.route
         self._owners[route] = process
-        if type(message) is Connect and connections.is_overtaken(self.host.broker.state, message):
-            return
-        if self._routes.get(process) == route or not dialect.is_native or type(message) is Connect:
-            self._absent.discard(process)
-            self.workers.heard(process)
-            is_stranger = False
-        else:  # on a connection that has no session yet: its session is still silent, and what it says is not heard
-            is_stranger = True
         kind = type(message)
+        if kind is Connect and connections.is_overtaken(self.core, message):  # type: ignore[arg-type]
+            return
+        # On a connection that has no session yet: its session is still silent, and what it says is not heard.
+        is_stranger = self._routes.get(process) != route and dialect.is_native and kind is not Connect
+        if not is_stranger:
+            self.workers.heard_s[process] = self.schedule.now
+            if self._absent:
+                self._absent.discard(process)
         self.world.counts[_FROM[dialect], kind.__name__] += 1
         if dialect.is_req or dialect.majordomo == 1:
             self.answers.owes(route)
@@ -131,20 +135,23 @@ class BrokerChecks:
         self.answers.owes(connection.route)
         self.world.count("rule", "malformed")
 
-    def handled(self, effects: list[Effect]) -> None:
+    def handled(self) -> None:
         """Right after `Broker.receive`: was the TASK accepted?"""
         self.peers.handled()
-        if self._current is None:
-            return
+        if self._current is not None:
+            self._handled_task()
+
+    def _handled_task(self) -> None:
+        assert self._current is not None, "it came just now"
         process, task = self._current
         self._current = None
         is_nuisance = process.name.startswith("nuisance")  # it may drop its session at any moment
         if self._accepted_or_adopted() > self._accepted_before and not is_nuisance:
             if self.peers.has_taken(task.id):
                 self.world.count("rule", "adopted")
-            timeout_s = task.remaining_ms / 1000 or self.host.settings.timeout_s(task.service)
-            known = self.host.broker.state.ledger.entries.get(task.id)
-            deadline_s = known.deadline_s if known is not None else self.host.now + timeout_s
+            timeout_s = task.remaining_ms / 1000 or self.core.settings.timeout_s(task.service)
+            known = self.core.ledger.entries.get(task.id)
+            deadline_s = known.deadline_s if known is not None else self.schedule.now + timeout_s
             if task.id in self._outcomes:
                 self._anew.add(task.id)
             self.workers.forget(task.id)
@@ -156,8 +163,7 @@ class BrokerChecks:
 
     def _accepted_or_adopted(self) -> int:
         """A task that is here for another broker becomes its client's own when that client comes here."""
-        state = self.host.broker.state
-        return state.ledger.accepted + state.counters["forwarded_adopted"]
+        return self.core.ledger.accepted + self.core.counters["forwarded_adopted"]
 
     def managed(self, command: str) -> None:
         if command == "enable":
@@ -184,15 +190,16 @@ class BrokerChecks:
     # --- what the broker sends ------------------------------------------------------------------------------------
 
     def sent(self, connection: Connection, send: Send) -> None:
-        process, message = connection.process, send.message
+        process, message, dialect = connection.process, send.message, send.dialect
         kind = type(message)
-        self.world.versions.told(self.host, message)
-        self.world.counts[_TO[send.dialect], kind.__name__] += 1
-        if send.dialect.is_req or (send.dialect.majordomo == 1 and send.dialect.role is Role.CLIENT):
+        if kind in NAMES_A_VERSION:
+            self.world.versions.said(self.host, message.config_version)  # type: ignore[union-attr]
+        self.world.counts[_TO[dialect], kind.__name__] += 1
+        if dialect.is_req or (dialect.majordomo == 1 and dialect.role is Role.CLIENT):
             self.answers.pays(process, send.route, message)
         if kind is Task or kind is MdpTask:
             self._touched.append(send.route)
-            self.must_dispatch(show_id(message.id) if kind is Task else "a task")  # type: ignore[union-attr]
+            self.must_dispatch(message)  # type: ignore[arg-type]
             if kind is Task:
                 self._dispatched(process, message)  # type: ignore[arg-type]
             else:
@@ -230,15 +237,16 @@ class BrokerChecks:
 
     def after_step(self) -> None:
         """Cheap ones and what was touched each time, the core's own walk through its tables now and then."""
-        broker = self.host.broker
-        ledger = broker.state.ledger
+        core, broker = self.core, self.host.broker
+        ledger = core.ledger
         if ledger.accepted != ledger.replied + ledger.errored + ledger.queued + ledger.in_flight:
             self._fail("I11", f"accepted is not replied + errored + queued + in flight: {broker.census()}")
         self._steps += 1
         self.peers.after_step()
-        for route in self._touched:
-            broker.check(route)
-        self._touched.clear()
+        if self._touched:
+            for route in self._touched:
+                broker.check(route)
+            self._touched.clear()
         if self._steps % LOOK_EVERY == 0:
             self.workers.must_not_wait_for_the_silent()
         if self._steps % CHECK_EVERY == 0:
@@ -246,11 +254,9 @@ class BrokerChecks:
             self.peers.look_into()
         if self._is_fair:
             self.workers.must_be_equal(self.world.profile.workers)
-        if self.open and broker.state.mode == "disabled":
-            self._fell_silent()
-        elif self.open and broker.state.mode == "passive":
-            self._gave_way()
-        now = self.world.schedule.now
+        if core.mode in SILENT_MODES and self.open:
+            self._fell_silent() if core.mode == "disabled" else self._gave_way()
+        now = self.schedule.now
         while self._deadlines and self._deadlines[0][0] < now:
             _, id_ = heapq.heappop(self._deadlines)
             accepted = self.open.pop(id_, None)
@@ -270,7 +276,7 @@ class BrokerChecks:
     def _excuse_forgotten(self, process: Process, *, is_req: bool) -> None:
         """Rule 2: replies for an absent client wait until their deadline, and a grace; after that it asks anew."""
         # Rule 3: one answer a request; a REQ client's CONNECT takes that of the task that it asked for before.
-        latest_s = math.inf if is_req else self.host.now - self.host.settings.grace_s
+        latest_s = math.inf if is_req else self.schedule.now - self.core.settings.grace_s
         for id_ in [id_ for id_, task in self.open.items() if task.process is process and task.deadline_s < latest_s]:
             del self.open[id_]
 
@@ -296,7 +302,7 @@ class BrokerChecks:
         if self._routes.get(process, route) != route:
             self.world.count("rule", "session move")
         # Rule 24: CONNECT in a session that goes on changes neither LRU place nor tasks.
-        session = self.host.broker.state.sessions.by_route.get(route)  # type: ignore[call-overload]
+        session = self.core.sessions.by_route.get(route)  # type: ignore[call-overload]
         is_renewed = session is not None and session.nonce == process.nonce
         self._routes[process] = route
         self._absent.discard(process)
@@ -326,16 +332,9 @@ class BrokerChecks:
             self._settled(reply.id, "0")
 
     def must_be_current(self, reply: TaskReply) -> None:
-        """I5: only the last attempt's reply is passed on. A peer's Majordomo worker does not tell its attempt."""
-        is_known = len(reply.body) == 3 and reply.id not in self._anew
-        holder = self.workers.last_holder(reply.body[0]) if is_known else None
-        if holder is None:
-            return
-        worker, attempt = reply.body[1].decode(), int(reply.body[2])
-        is_right = attempt in (0, holder[1]) if not holder[0] else (worker, attempt) == holder
-        if not is_right:
-            seen, due = f"attempt {attempt} of {worker}", f"{holder[1]} of {holder[0] or 'a peer'}"
-            self._fail("I5", f"{show_id(reply.id)}: {seen} was passed on; {due} is current")
+        """I5, of what was accepted once."""
+        if reply.id not in self._anew:
+            self.workers.must_be_current(reply)
 
     def taken(self, id_: bytes, is_first: bool) -> None:
         """Another broker asks for a task. If somebody else has asked for it, two of its runs may be answered."""
@@ -346,15 +345,16 @@ class BrokerChecks:
         """Its client has it elsewhere: nobody waits for its outcome here."""
         self.open.pop(id_, None)
 
-    def must_dispatch(self, what: str) -> None:
+    def must_dispatch(self, task: Task | MdpTask) -> None:
         """I7: a disabled broker dispatches nothing, and forwards nothing; nor does one that joins."""
-        is_joining = self.host.broker.state.mode == "joining"
+        is_joining = self.core.mode == "joining"
         if self.state == "disabled" or is_joining:
+            what = show_id(task.id) if isinstance(task, Task) else "a task"
             self._fail("I7", f"a {'joining' if is_joining else 'disabled'} broker sent {what}")
 
     def _errored(self, process: Process, route: bytes, error: Error) -> None:
         self.world.count("code", str(error.code))
-        was_right = abs(self._clock_off_s) <= self.host.settings.max_clock_skew_s
+        was_right = abs(self._clock_off_s) <= self.core.settings.max_clock_skew_s
         has_jumped = self.host.told_clock_off_s != self._clock_off_s
         if error.code == 498 and not process.clock_was_off and was_right and has_jumped:
             self._fail("I12", f"{process.label} was told 498 after the broker's own clock jumped: {error.text}")
@@ -371,8 +371,8 @@ class BrokerChecks:
             may_have_run = accepted.was_resent or accepted.token in self.workers.given_tokens
             if error.code == 504 and not may_have_run and not self.world.stars.is_in_doubt(self.host):
                 self._fail("code 504", f"{show_id(error.id)} was never dispatched")
-            if error.code in (408, 504) and self.host.now < accepted.deadline_s - 0.01:
-                early_s = accepted.deadline_s - self.host.now
+            if error.code in (408, 504) and self.schedule.now < accepted.deadline_s - 0.01:
+                early_s = accepted.deadline_s - self.schedule.now
                 self._fail("rule 13", f"{show_id(error.id)} got {error.code} {early_s:.3f} s before its deadline")
         if error.code == 404 and accepted is not None and accepted.was_announced and error.id not in self._held:
             self._fail("rule 16", f"404 for {show_id(error.id)} of {accepted.service}, which a worker has announced")
@@ -381,8 +381,7 @@ class BrokerChecks:
 
     def _settled(self, id_: bytes, outcome: str) -> None:
         accepted = self.open.pop(id_, None)
-        before = self._outcomes.get(id_)
-        if accepted is None and before == "0" and outcome != "0":
+        if accepted is None and outcome != "0" and self._outcomes.get(id_) == "0":
             # Outcomes are kept for resends only for a while; then 502 says "unknown", and 404 answers CANCEL.
             return
         self._outcomes[id_] = outcome

@@ -33,6 +33,7 @@ class PeerChecks:
         self.checks = checks
         self.host = checks.host
         self.world = checks.world
+        self.core = checks.core
         self._connects: tuple[str, Connect] | None = None
         self._nonces: dict[str, bytes] = {}
         self._credit: dict[str, dict[str, int]] = {}  # by peer and service, as it said last
@@ -44,12 +45,11 @@ class PeerChecks:
     # --- what comes -----------------------------------------------------------------------------------------------
 
     def received(self, peer: str, route: bytes, message: AnyMessage) -> None:
-        self.world.count("from peer", type(message).__name__)
+        self.world.counts["from peer", type(message).__name__] += 1
         if isinstance(message, Connect):
             self._connects = (peer, message)
             return
-        session = self.host.broker.state.sessions.by_route.get(route)  # type: ignore[call-overload]
-        if session is None:
+        if route not in self.core.sessions.by_route:
             return  # over a link that is not up: it is not heard
         if isinstance(message, PeerStatus):
             self._told(peer, message)
@@ -83,7 +83,7 @@ class PeerChecks:
             return
         peer, message = self._connects
         self._connects = None
-        known = self.host.broker.state.network.peers.get(peer)
+        known = self.core.network.peers.get(peer)
         if known is not None and known.session is not None and known.session.nonce == message.nonce:
             self._connected(peer, message)
 
@@ -102,13 +102,14 @@ class PeerChecks:
         for offer in status.services:
             credit[offer.name] = offer.credit
         self._paused.pop(peer, None)
-        self._unsent = {(name, service) for name, service in self._unsent if name != peer}
+        if self._unsent:
+            self._unsent = {(name, service) for name, service in self._unsent if name != peer}
 
     # --- what goes ------------------------------------------------------------------------------------------------
 
     def sent(self, peer: str, send: Send) -> None:
         message = send.message
-        self.world.count("to peer", type(message).__name__)
+        self.world.counts["to peer", type(message).__name__] += 1
         self.world.versions.told(self.host, message)
         if isinstance(message, Task):
             self._forwarded(peer, message)
@@ -132,7 +133,7 @@ class PeerChecks:
         held = self._held.setdefault(peer, {})
         credit = self._credit.get(peer, {}).get(task.service, 0)
         has_now = sum(1 for known in held.values() if known.service == task.service)
-        self.checks.must_dispatch(show_id(task.id))
+        self.checks.must_dispatch(task)
         if self.has_taken(task.id) and not self.checks.answers.was_asked(task.id):
             self._fail("rule 28", f"passed {show_id(task.id)} on to {peer}, and is not its origin")
         self._must_be_nearest(peer, task)
@@ -178,20 +179,21 @@ class PeerChecks:
 
     def has_taken(self, id_: bytes) -> bool:
         """Whether another broker waits for this task."""
-        return self._taken.get(id_, Counter()).total() > 0
+        origins = self._taken.get(id_)
+        return origins is not None and origins.total() > 0
 
     # --- between ----------------------------------------------------------------------------------------------------
 
     def after_step(self) -> None:
         if self._held:
-            peers = self.host.broker.state.network.peers
-            for identity in list(self._held):
-                if identity in peers and not peers[identity].is_linked:
-                    self._forget(identity)
+            peers = self.core.network.peers
+            lost = [name for name in self._held if name in peers and not peers[name].is_linked]
+            for name in lost:
+                self._forget(name)
 
     def look_into(self) -> None:
         """Now and then: the ledger and the links."""
-        state = self.host.broker.state
+        state = self.core
         # A standby's copy ends when its partner says so.
         for entry in state.ledger.entries.values() if state.mode != "passive" else ():
             if entry.is_forwarded and entry.is_queued:

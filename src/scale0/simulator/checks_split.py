@@ -47,7 +47,8 @@ class Splits:
         both = (pair.name, pair.partner if pair.is_primary else host.name)
         times = self._together.setdefault(both, [])
         was_so = bool(times) and times[-1][1] == math.inf
-        is_so = all((one := self.world.host_named(name)) is not None and is_active(one) for name in both)
+        other = self.world.host_named(both[1] if host.name == both[0] else both[0])
+        is_so = is_active(host) and other is not None and is_active(other)
         if is_so and not was_so:
             self.world.count("star moment", "both are active")
             self.world.trace.event(host.now, "star", f"{both[0]} and {both[1]} are both active")

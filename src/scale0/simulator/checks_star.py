@@ -107,7 +107,7 @@ class StarChecks:
     def asked(self, host: BrokerHost, message: AnyMessage) -> None:
         """A participant speaks to a broker; only who wants to be served may make a standby serve."""
         if type(message) in ASKS:
-            self._asked_s[host.name] = host.now
+            self._asked_s[host.name] = host.schedule.now
 
     def ordered(self, host: BrokerHost) -> None:
         """An operator speaks to a broker."""
@@ -115,14 +115,16 @@ class StarChecks:
 
     def heard(self, host: BrokerHost, peer: str, route: Route, message: AnyMessage) -> None:
         """What the partner streams was asked of both. Its answer to our question ends the wait."""
-        if isinstance(message, PeerStatus) and host.broker.state.sessions.by_route.get(route) is not None:
-            self._heard_s[host.name, peer] = host.now
-            self._said[host.name, peer] = message.state
         if isinstance(message, Stream):
             for change in unpacked(message.changes):
                 if isinstance(change, Accepted):
                     host.checks.answers.inherited(change.id)
-        if host.name not in self._stood_still or not isinstance(message, PeerStatus):
+        if not isinstance(message, PeerStatus):
+            return
+        if route in host.broker.state.sessions.by_route:
+            self._heard_s[host.name, peer] = host.schedule.now
+            self._said[host.name, peer] = message.state
+        if host.name not in self._stood_still:
             return
         pair = host.broker.state.pair
         if pair is None or peer != pair.partner:

@@ -35,6 +35,7 @@ from scale0.simulator.machine import Machine
 from scale0.simulator.network import Connection
 from scale0.simulator.process import Process
 from scale0.simulator.profiles import MANAGER, PASSWORD
+from scale0.simulator.schedule import wall_s
 from scale0.simulator.transitions import Transitions
 
 if TYPE_CHECKING:
@@ -129,7 +130,8 @@ class BrokerHost(Machine):
         self.checks = BrokerChecks(self.world, self, self.broker.state.mode)
 
     def tick(self) -> None:
-        self._perform(self.broker.tick(self.now, self.wall_s))
+        now = self.schedule.now
+        self._perform(self.broker.tick(now, wall_s(now) + self.clock_off_s))
 
     def _stop(self, lingers: bool = False) -> None:
         self.switch_off()
@@ -150,25 +152,25 @@ class BrokerHost(Machine):
     def arrive(self, connection: Connection, frames: list[bytes]) -> None:
         if connection.is_dead:
             return
-        now = self.world.schedule.now
+        now, route, checks = self.schedule.now, connection.route, self.checks
         self.world.trace.message(now, connection.process.label, self.name, frames)
         try:
             dialect, message = codec.decode(frames)
         except ProtocolError as error:
-            self.checks.received_garbage(connection)
-            self._perform(self.broker.malformed(connection.route, _dialect(frames), error, self.now))
+            checks.received_garbage(connection)
+            self._perform(self.broker.malformed(route, _dialect(frames), error, now))
             return
         peer = connection.peer
         if peer:
-            self.checks.peers.received(peer, connection.route, message)
-            self.world.stars.heard(self, peer, connection.route, message)
+            checks.peers.received(peer, route, message)
+            self.world.stars.heard(self, peer, route, message)
         else:
             self.world.stars.asked(self, message)
-            self.checks.received(connection, dialect, message)
-        effects = self.broker.receive(connection.route, dialect, message, now)
-        self.checks.handled(effects)
+            checks.received(connection, dialect, message)
+        effects = self.broker.receive(route, dialect, message, now)
+        checks.handled()
         if dialect.role is Role.WORKER:
-            self.transitions.look_at(self.broker.state.sessions.by_route.get(connection.route))
+            self.transitions.look_at(self.broker.state.sessions.by_route.get(route))
         self._perform(effects)
 
     def arrive_dialed(self, link: DialedLink, frames: list[bytes]) -> None:
@@ -176,7 +178,7 @@ class BrokerHost(Machine):
         dialect, message = codec.decode(frames)
         self.checks.peers.received(link.leads_to, link.route, message)
         self.world.stars.heard(self, link.leads_to, link.route, message)
-        effects = self.broker.receive(link.route, dialect, message, self.now)
+        effects = self.broker.receive(link.route, dialect, message, self.schedule.now)
         self.checks.peers.handled()
         self._perform(effects)
 
@@ -238,7 +240,7 @@ class BrokerHost(Machine):
                 return
             else:
                 self._carry_out(effect)
-        told = self.broker.flush(self.world.schedule.now)
+        told = self.broker.flush(self.schedule.now)
         if told:
             self._perform(told)
             return
@@ -246,7 +248,9 @@ class BrokerHost(Machine):
             self.world.stars.stepped(self)
         self.checks.after_step()
         self.transitions.look()
-        self.wake_at(self.broker.next_deadline())
+        due_s = self.broker.next_deadline()
+        if due_s < self._wake_s:
+            self.wake_at(due_s)
 
     def _carry_out(self, effect: Effect) -> None:
         """Whatever goes to no participant."""
@@ -291,26 +295,26 @@ class BrokerHost(Machine):
 
     def _send(self, send: Send) -> str:
         """Why it could not be sent, or nothing."""
-        peer = ""
-        if self.world.stars.is_any:
-            self.world.stars.sent(self, send)
-        if send.dialect is PEER:
+        peer, world, route, dialect = "", self.world, send.route, send.dialect
+        if world.stars.is_any:
+            world.stars.sent(self, send)
+        if dialect is PEER:
             peer = self._peer_at(send)
             if peer:
                 self.checks.peers.sent(peer, send)
-        if is_dialed(send.route):
+        if is_dialed(route):
             return self.links.send(send)
-        connection = self.routes.get(send.route)
+        connection = self.routes.get(route)
         if connection is None:
             self.checks.sent_nowhere(send)
             return "unroutable"
         if not peer:
             self.checks.sent(connection, send)
-            if send.dialect.role is Role.WORKER:
-                self.transitions.look_at(self.broker.state.sessions.by_route.get(send.route))
-        if connection.down_pipe >= self.world.network.profile.pipe_messages:
+            if dialect.role is Role.WORKER:
+                self.transitions.look_at(self.broker.state.sessions.by_route.get(route))
+        if connection.down_pipe >= world.network.profile.pipe_messages:
             return "full"
-        self.world.network.send_down(connection, codec.encode(send.dialect, send.message))
+        world.network.send_down(connection, codec.encode(dialect, send.message))
         return ""
 
     def _peer_at(self, send: Send) -> str:

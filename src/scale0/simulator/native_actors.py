@@ -59,17 +59,20 @@ class ClientProcess(SessionProcess):
             return
         token = self.world.new_token()
         try:
-            id_, effects = self.session.submit(service, (token, behaviour), timeout_s, self.now, priority=priority)
+            now = self.schedule.now
+            id_, effects = self.session.submit(service, (token, behaviour), timeout_s, now, priority=priority)
         except Overloaded:
             self.world.count("effect", "Overloaded")
             return
-        task = Submitted(self, service, token, behaviour, self.now + timeout_s, self.paused_s)
+        task = Submitted(self, service, token, behaviour, now + timeout_s, self.paused_s)
         self.world.promises.submitted(id_, task)
         self.perform(effects)
 
     def cancel_one(self) -> None:
+        if self.is_leaving or not self.world.promises.open_of[self]:
+            return
         mine = [id_ for id_, task in self.world.promises.open.items() if task.process is self]
-        if mine and not self.is_leaving:
+        if mine:
             id_ = self.random.choice(mine)
             self.world.promises.cancelled(id_)
             self.world.trace.event(self.now, self.label, f"cancels {show_id(id_)}")

@@ -243,10 +243,11 @@ class Network:
     def _hand_over(self, connection: Connection, frames: list[bytes]) -> None:
         connection.down_pipe -= 1
         # Open closes the old socket: its messages no longer count.
-        if not connection.socket.is_closed:
+        socket = connection.socket
+        if not socket.is_closed:
             process = connection.process
             self.world.trace.message(self.schedule.now, connection.host.name, process.label, frames)
-            process.deliver(connection.socket, frames)
+            process.deliver(socket, frames)
 
     def _latency_s(self) -> float:
         profile, random = self.profile, self._random.random

@@ -84,11 +84,8 @@ def _run(scenario: Scenario, trace: Trace | None, look: Look | None) -> Result:
     world = World(scenario.seed, scenario.profile(), trace)
     if isinstance(trace, Recorder):
         trace.world = world
-    end_s = START_S + scenario.hours * 3600
-    if scenario.hours:
-        ending = play(world, sys.maxsize, end_s, look)
-    else:
-        ending = play(world, scenario.steps, math.inf, look)
+    steps, end_s = (sys.maxsize, START_S + scenario.hours * 3600) if scenario.hours else (scenario.steps, math.inf)
+    ending = play(world, steps, end_s, look)
     return Result(
         scenario=scenario,
         steps_in_all=world.steps_done,

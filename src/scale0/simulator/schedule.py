@@ -43,15 +43,17 @@ class Schedule:
         `watch` looks after each, if its time has come. This is the innermost loop of every run.
         """
         heap = self._heap
-        while self.steps_done < steps_max and heap and heap[0][0] <= end_s:
-            self.steps_done += 1
+        for number in range(self.steps_done + 1, steps_max + 1):
+            if not heap or heap[0][0] > end_s:
+                return False
+            self.steps_done = number
             time_s, _, action, arguments = heappop(heap)
             if time_s > self.now:
                 self.now = time_s
             action(*arguments)
             if watch.due_s < self.now:
                 watch.check(self.now)
-        return bool(heap) and heap[0][0] <= end_s
+        return True
 
     def next_s(self) -> float:
         return self._heap[0][0] if self._heap else float("inf")

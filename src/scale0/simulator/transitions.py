@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scale0.simulator.world import World
 
 DOWN, GONE = "down", "gone"
+UNLINKED, DIALING, LINKED = "unlinked", "dialing", "linked"
 
 
 class Transitions:
@@ -38,8 +39,13 @@ class Transitions:
             self._mode = state.mode
         links = self._links
         for identity, peer in state.network.peers.items():
-            now = "linked" if peer.is_linked else "unlinked" if peer.dialing.route is None else "dialing"
-            before = links.get(identity, "unlinked")
+            before = links.get(identity, UNLINKED)
+            if peer.is_linked:
+                if before is LINKED:
+                    continue
+                now = LINKED
+            else:
+                now = UNLINKED if peer.dialing.route is None else DIALING
             if now is not before:
                 self.world.count("peer link", f"{before} → {now}")
                 links[identity] = now

@@ -24,10 +24,12 @@ class WorkersSeen:
     def __init__(self, world: World, host: BrokerHost) -> None:
         self.world = world
         self.host = host
+        self.schedule = world.schedule
+        self.core = host.broker.state  # the broker's own books
         self.announced: set[str] = set()  # only asked, never walked through: sets have no stable order
         self.given_tokens: set[bytes] = set()
         self.dispatches: dict[Process, int] = {}
-        self._heard_s: dict[Process, float] = {}
+        self.heard_s: dict[Process, float] = {}  # when each last spoke
         self.excused_s = 0.0
         self._interval_s: dict[Process, float] = {}
         self._capacity: dict[Process, int] = {}
@@ -41,24 +43,31 @@ class WorkersSeen:
         self._majordomos: set[Process] = set()
         self._busy_majordomo: set[bytes] = set()  # by route: a Majordomo session is its connection
 
-    def heard(self, process: Process) -> None:
-        self._heard_s[process] = self.host.now
-
     def excuse(self) -> None:
         """The broker itself stood still: at this moment it cannot know who has been silent."""
         self.excused_s = self.host.now
 
     def is_silent(self, process: Process, slack_s: float = SILENCE_SLACK_S) -> bool:
         """Longer than it may be, and than `slack_s` more."""
-        settings = self.host.settings
+        settings = self.core.settings
         interval_s = max(self._interval_s.get(process, 0.0), settings.default_heartbeat_interval_s)
         patience = 2 if process in self._majordomos else 1  # their intervals are not negotiated
         limit_s = patience * settings.liveness * interval_s + slack_s
-        return self.host.now - self._heard_s.get(process, 0.0) > limit_s
+        return self.schedule.now - self.heard_s.get(process, 0.0) > limit_s
 
-    def last_holder(self, token: bytes) -> tuple[str, int] | None:
-        """Who was given the task last, and as which attempt; a peer's workers have no name here."""
-        return self._holders.get(token)
+    def must_be_current(self, reply: TaskReply) -> None:
+        """I5: only the last attempt's reply is passed on. A peer's workers have no name here.
+
+        Nor does a peer's Majordomo worker tell its attempt.
+        """
+        holder = self._holders.get(reply.body[0]) if len(reply.body) == 3 else None
+        if holder is None:
+            return
+        worker, attempt = reply.body[1].decode(), int(reply.body[2])
+        is_right = attempt in (0, holder[1]) if not holder[0] else (worker, attempt) == holder
+        if not is_right:
+            seen, due = f"attempt {attempt} of {worker}", f"{holder[1]} of {holder[0] or 'a peer'}"
+            self._fail("I5", f"{show_id(reply.id)}: {seen} was passed on; {due} is current")
 
     def forget(self, id_: bytes) -> None:
         """It was accepted anew, after the broker had lost sight of it: its attempts are counted anew."""
@@ -91,7 +100,7 @@ class WorkersSeen:
             self._ready(process, message)
         elif isinstance(message, MdpReady):
             self._services.setdefault(process, set()).add(message.service)
-            state = self.host.broker.state
+            state = self.core
             if state.mode == "active" and state.services.manages(message.service):  # any other broker sends it away
                 self.announced.add(message.service)
             self._majordomos.add(process)
@@ -128,7 +137,7 @@ class WorkersSeen:
         if task.attempt > attempts_max:
             self._fail("rule 9", f"attempt {task.attempt} of {show_id(task.id)}; at most {attempts_max} are allowed")
         given_out.add(task.attempt)
-        self._given_s[task.id] = self.host.now
+        self._given_s[task.id] = self.schedule.now
         self.given_tokens.add(task.body[0])
         self._holders[task.body[0]] = (holder, task.attempt)
 
@@ -160,19 +169,25 @@ class WorkersSeen:
 
     def must_not_wait_for_the_silent(self) -> None:
         """I4: a silent worker leaves the LRU queue within liveness × interval + 1 tick."""
-        if self.host.now == self.excused_s:
+        if self.schedule.now == self.excused_s:
             return
+        settings, heard_s = self.core.settings, self.heard_s
+        # Nobody may be silent for less: a look at the clock is enough for nearly all.
+        lately_s = settings.liveness * settings.default_heartbeat_interval_s + SILENCE_SLACK_S
+        now = self.schedule.now
         for process in self._capacity:
-            if process not in self._without_heartbeat and self.host.is_listed(process) and self.is_silent(process):
-                silent_s = self.host.now - self._heard_s.get(process, 0.0)
+            if now - heard_s.get(process, 0.0) <= lately_s or process in self._without_heartbeat:
+                continue
+            if self.host.is_listed(process) and self.is_silent(process):
+                silent_s = self.host.now - self.heard_s.get(process, 0.0)
                 self._fail("I4", f"{process.label} has been silent for {silent_s:.2f} s and stands in the LRU queue")
 
     def _ready(self, process: Process, ready: Ready) -> None:
         self._capacity[process] = ready.capacity
         names = [offer.name for offer in ready.services]
         self._services.setdefault(process, set()).update(names)
-        if self.host.broker.state.mode != "disabled":  # a disabled broker does not hear it
-            self.announced.update(name for name in names if self.host.broker.state.services.manages(name))
+        if self.core.mode != "disabled":  # a disabled broker does not hear it
+            self.announced.update(name for name in names if self.core.services.manages(name))
         if not ready.heartbeat:
             self._without_heartbeat.add(process)
         if process in self._fresh:
@@ -181,9 +196,9 @@ class WorkersSeen:
             self._holds[process] = dict.fromkeys(ready.in_flight, 0)
 
     def _must_be_alive(self, process: Process, what: str) -> None:
-        is_excused = self.host.now == self.excused_s or process in self._without_heartbeat
+        is_excused = self.schedule.now == self.excused_s or process in self._without_heartbeat
         if self.is_silent(process) and not is_excused:
-            silent_s = self.host.now - self._heard_s.get(process, 0.0)
+            silent_s = self.host.now - self.heard_s.get(process, 0.0)
             self._fail("I4", f"{process.label} has been silent for {silent_s:.2f} s and was sent {what}")
 
     def take_back(self, id_: bytes, attempt: int) -> None:
