@@ -32,6 +32,7 @@ from scale0.protocol.network import ConfigRecord, Document
 from tests.core.desk import Desk
 from tests.core.mesh import INTERVAL_S, Mesh, Node, document_of, group_of, network_of
 from tests.core.neighbour import Neighbour, alarms, joining, said, status
+from tests.core.star_kit import die_and_be_asked_for, pair_and_third
 
 SHORTLY_S = 0.3
 TRIO: dict[str, dict[str, Any]] = {"b1": {}, "b2": {}, "b3": {}}
@@ -102,6 +103,23 @@ def test_change_is_refused_while_no_config_broker_can_be_reached() -> None:
     assert "(b1)" in error.text
     assert "--force" in error.text
     assert b2.version == b3.version
+
+
+def test_of_a_pair_the_one_that_serves_is_the_sequencer() -> None:
+    mesh, primary, fallback, third = pair_and_third(config_brokers=["prim"])
+    die_and_be_asked_for(mesh, primary, fallback)
+    mesh.run(3.0)
+    third.apply(liveness=4)
+    assert len(mesh.between("third", "back", ConfigChange)) == 1, "the primary is gone, and its fallback serves for it"
+    primary.restart()
+    mesh.run(20.0)
+    third.apply(liveness=5)  # it has no link with the primary, which is the standby now
+    assert len(mesh.between("third", "back", ConfigChange)) == 2
+    primary.apply(liveness=6)
+    assert len(mesh.between("prim", "back", ConfigChange)) == 1, "a standby passes it on, too"
+    mesh.run(SHORTLY_S)
+    assert primary.version == fallback.version == third.version
+    assert third.document.liveness == 6
 
 
 def test_force_opens_a_new_epoch() -> None:

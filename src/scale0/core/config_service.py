@@ -129,19 +129,34 @@ def propose_patiently(state: State, document: Document, author: str, comment: st
 
 
 def sequencer(state: State) -> str | None:
-    """The first reachable broker in the order of succession."""
+    """The first reachable broker in the order of succession; of a pair the one that serves.
+
+    A standby is linked with its partner only. If it sequenced changes, no other broker could make one.
+    """
+    document = state.config.document
+    passive: str | None = None
     for identity in _succession(state):
-        if identity == state.settings.identity:
-            return identity
-        peer = state.network.peers.get(identity)
-        if peer is not None and peer.is_linked and peer.status is not None and peer.status.state != "joining":
-            return identity
-    return None
+        pair = document.pair_of(identity)
+        for one in (identity, *pair) if pair is not None else (identity,):
+            mode = _mode_of(state, one)
+            if mode == "passive":
+                passive = passive or one
+            elif mode not in ("", "joining"):
+                return one
+    return passive
 
 
 def _succession(state: State) -> list[str]:
     document = state.config.document
     return document.config_brokers or [entry.identity for entry in document.brokers]
+
+
+def _mode_of(state: State, identity: str) -> str:
+    """What a broker says that it is; empty if it cannot be reached. To itself it can be the sequencer in any mode."""
+    if identity == state.settings.identity:
+        return "passive" if state.mode == "passive" else "active"
+    peer = state.network.peers.get(identity)
+    return peer.status.state if peer is not None and peer.is_linked and peer.status is not None else ""
 
 
 def _check(document: Document) -> None:
