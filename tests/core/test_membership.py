@@ -10,6 +10,7 @@ from scale0.protocol.messages import ChangeBroker, Connect, Error, Task
 from tests.core.desk import Desk
 from tests.core.mesh import Mesh, Node, document_of, group_of, network_of
 from tests.core.neighbour import joining, said
+from tests.core.star_kit import die_and_be_asked_for, pair_and_third
 
 SHORTLY_S = 0.5  # long enough for news between brokers
 
@@ -349,3 +350,16 @@ def test_broker_that_removed_itself_is_listed_again_when_it_joins_anew() -> None
     mesh.run(6.0)
     assert b2.mode == "active"
     assert b1.document == b2.document
+
+
+def test_who_joins_by_a_standby_is_sent_to_the_one_that_serves() -> None:
+    mesh, primary, fallback, _ = pair_and_third(join="open")
+    die_and_be_asked_for(mesh, primary, fallback)
+    primary.restart()
+    mesh.run(20.0)
+    assert primary.mode == "passive"
+    newcomer = mesh.add("new", seeds=[primary.endpoint])
+    mesh.run(20.0)
+    assert newcomer.mode == "active"
+    assert newcomer.version == fallback.version
+    assert mesh.links_between("new", "back") == 1

@@ -13,13 +13,16 @@ import msgspec
 
 from scale0.core import binary_star, peers, standby
 from scale0.core.effects import Dial, HangUp, Route, Send
+from scale0.core.endpoints import named_in
 from scale0.core.network import Dialing, Peer
 from scale0.core.settings import entry_for
 from scale0.core.state import State
 from scale0.protocol.dialects import PEER
 from scale0.protocol.limits import IN_FLIGHT_IDS_MAX
-from scale0.protocol.messages import Connect, Error
+from scale0.protocol.messages import ChangeBroker, Connect, Error
 
+NAMED_ENDPOINTS_MAX = 2  # of one broker that a standby names
+SEEDS_MAX = 32  # with those that were named; whoever was told more has enough of them
 DIAL_S = 2.0  # how long an answer to CONNECT is waited for
 REDIAL_S = 0.1  # after a link broke; doubled with each failure, up to an interval
 
@@ -186,3 +189,14 @@ def refused(state: State, route: Route, message: Error) -> None:
                     "link_refused", f"the broker at {dialing.endpoint} refuses us: {message.code} {message.text}"
                 )
             hang_up(state, dialing, is_failure=True)
+            if state.network.is_joining:
+                _join_by_named(state, dialing, named_in(message))
+
+
+def _join_by_named(state: State, dialing: Dialing, named: ChangeBroker) -> None:
+    """Who wants to join and has asked a standby asks the one that serves, too."""
+    seeds = state.network.seeds
+    for endpoint in named.endpoints[:NAMED_ENDPOINTS_MAX]:
+        if endpoint not in seeds and len(seeds) < SEEDS_MAX:
+            key = named.public_key or dialing.key
+            seeds[endpoint] = Dialing(endpoint=endpoint, at_s=state.now, public_key=key)

@@ -25,6 +25,7 @@ from scale0.core import (
     peer_status,
     recording,
     routing,
+    standby,
 )
 from scale0.core.effects import Route, Send
 from scale0.core.network import Dialing, Peer
@@ -95,7 +96,8 @@ def _why_refused(state: State, route: Route, message: Connect, *, is_answer: boo
     if state.mode == "passive" and state.pair is not None and message.identity != state.pair.partner:
         # Rule 31: a fallback stays off the group's ports until it is active.
         text = f"{own} is a standby and links with {state.pair.partner} only"
-        return Error(code=Code.NOT_ACCEPTING, text=text)
+        detail = standby.whereabouts(state) if message.is_joining else {}
+        return Error(code=Code.NOT_ACCEPTING, text=text, detail=detail)
     has_config = state.config.version.number > 0
     if has_config and message.network not in ("", state.settings.network):
         text = f"this broker belongs to network {state.settings.network}, not to {message.network}"

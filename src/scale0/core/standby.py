@@ -95,6 +95,12 @@ def target(state: State, reason: str) -> ChangeBroker:
     return groups.change_to(state, entry, reason)
 
 
+def whereabouts(state: State) -> dict[str, object]:
+    """Where the partner is, as an ERROR tells it to a broker that wants to join."""
+    goal = target(state, "")
+    return {"identity": goal.identity, "endpoints": goal.endpoints, "public_key": goal.public_key}
+
+
 def turn_away(state: State, why: str) -> None:
     """301 to everybody, with the partner's address; who forwarded something here hears that it is lost."""
     pair = state.pair
