@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from scale0.simulator.host import BrokerHost
 from scale0.simulator.majordomo_actors import MajordomoWorker
+from scale0.simulator.moment_faults import MomentFaults
 from scale0.simulator.native_actors import ClientProcess, WorkerProcess
 from scale0.simulator.network_faults import NetworkFaults
 from scale0.simulator.operator_faults import OperatorFaults
@@ -54,6 +55,9 @@ class Faults:
             star = StarFaults(world, self._random)
             chosen |= star.chosen()
             owners |= dict.fromkeys(star.chosen(), star)
+            moments = MomentFaults(world, self._random)
+            chosen |= moments.chosen()
+            owners |= dict.fromkeys(moments.chosen(), moments)
         operator = OperatorFaults(world, self._random)
         chosen = chosen | operator.chosen()
         owners |= dict.fromkeys(operator.chosen(), operator)
