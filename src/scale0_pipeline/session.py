@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from scale0_pipeline import faststart
+from scale0_pipeline import connect, faststart
 from scale0_pipeline.errors import PipelineError
 from scale0_pipeline.java import Java, cache_dir, use_java
 
@@ -88,8 +88,8 @@ def spark_session(
     existing = current_session()
     if existing is not None:
         return _in_utc(existing)
-    if master.startswith("sc://"):
-        return _connect(master, app)
+    if master.startswith(connect.SCHEME):
+        return connect.connect(master, app)
     java = use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -126,7 +126,10 @@ def ship_code(spark: SparkSession, directory: Path | None = None) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, file in sorted(_sources()):
             archive.write(file, name)
-    spark.sparkContext.addPyFile(str(path))
+    if connect.is_remote(spark):
+        spark.addArtifacts(str(path), pyfile=True)
+    else:
+        spark.sparkContext.addPyFile(str(path))
     return path
 
 
@@ -188,17 +191,6 @@ def _start(master: str, app: str, settings: Mapping[str, str]) -> SparkSession:
     if not master.startswith("local"):
         ship_code(spark)
     return spark
-
-
-def _connect(url: str, app: str) -> SparkSession:
-    """Spark Connect: the server has its own Java and its own settings; only the zone is ours to choose."""
-    try:
-        spark = _session_class().builder.remote(url).appName(app).getOrCreate()
-    except Exception as error:
-        raise PipelineError(
-            f"no Spark Connect server at {url}: {_first_line(error)}", 'run: pip install "pyspark[connect]"'
-        ) from error
-    return _in_utc(spark)
 
 
 def _logging_file() -> Path:

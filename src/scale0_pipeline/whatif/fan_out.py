@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pyarrow as pa
 
+from scale0_pipeline import connect
 from scale0_pipeline.progress import Progress
 from scale0_pipeline.whatif.cells import DEFAULT_TIMEOUT_S, Cell
 from scale0_pipeline.whatif.recorded import Recorded
@@ -86,8 +87,7 @@ def _collect(frame: DataFrame) -> list[Any]:
 
 def _watch(spark: SparkSession, found: Future[list[Any]], of: int, progress: Progress) -> list[Any]:
     """Wait, and tell how many cells are filled; a Spark Connect server does not say."""
-    is_remote = type(spark).__module__.startswith("pyspark.sql.connect")
-    tracker = None if is_remote else spark.sparkContext.statusTracker()
+    tracker = None if connect.is_remote(spark) else spark.sparkContext.statusTracker()
     progress(WHAT, 0, of)
     while True:
         try:

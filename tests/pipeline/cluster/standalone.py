@@ -21,18 +21,18 @@ SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 
 
 class Daemon:
-    """A JVM of the cluster. Its log is read to its end, and what was waited for is told."""
+    """A JVM of the cluster, or another of Spark's own. Its log is read to its end, and what was waited for is told."""
 
-    def __init__(self, name: str, *arguments: str, log: Path, awaits: str) -> None:
+    def __init__(self, name: str, *arguments: str, log: Path, awaits: str, memory: str = "256m") -> None:
         self._awaits = re.compile(awaits)
         self._is_ready = threading.Event()
         self._log = log
         self.found = ""
         environ = {**os.environ, "JAVA_HOME": str(find_java().home), "SPARK_LOCAL_IP": "127.0.0.1"}
-        environ |= {"SPARK_DAEMON_JAVA_OPTS": TEST_JAVA_OPTIONS, "SPARK_DAEMON_MEMORY": "256m"}
+        environ |= {"SPARK_DAEMON_JAVA_OPTS": TEST_JAVA_OPTIONS, "SPARK_DAEMON_MEMORY": memory}
         environ |= {"PYSPARK_PYTHON": sys.executable}
         self.process = subprocess.Popen(
-            [SPARK_CLASS, f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1", "--port", "0", *arguments],
+            [SPARK_CLASS, f"org.apache.spark.deploy.{name}", *arguments],
             env=environ,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -71,13 +71,14 @@ class Daemon:
 def running_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
     """The master's address. Every JVM ends with the block."""
     with contextlib.ExitStack() as ends:
-        master = Daemon("master.Master", "--webui-port", "0", log=folder / "master.log", awaits=r"spark://127[\d.:]+")
+        here = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        master = Daemon("master.Master", *here, log=folder / "master.log", awaits=r"spark://127[\d.:]+")
         ends.callback(master.end)
         address = master.wait()
         started = []
         for number in range(workers):
             work = folder / f"worker-{number}"
-            options = ["--webui-port", "0", "--cores", "1", "--memory", "1g", "--work-dir", str(work), address]
+            options = [*here, "--cores", "1", "--memory", "1g", "--work-dir", str(work), address]
             log = folder / f"worker-{number}.log"
             worker = Daemon("worker.Worker", *options, log=log, awaits="Successfully registered with master")
             ends.callback(worker.end)
