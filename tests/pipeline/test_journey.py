@@ -16,7 +16,8 @@ from scale0_pipeline.jobs import run as jobs
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+# Every table is made: minutes where the machine has other work.
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1500)]
 
 TASKS = 200
 
