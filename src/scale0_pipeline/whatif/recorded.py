@@ -136,9 +136,14 @@ def tasks_of(rows: pa.Table, service: str, since_us: int, until_us: int) -> Reco
     return Recorded(about, came_s, work_s, folded, priority.astype(np.int8))
 
 
+def ends_of(came_s: Floats, work_s: Floats) -> Floats:
+    """When each would end, if it began when it came. One without any work is there at that moment, too."""
+    return np.asarray(np.maximum(came_s + work_s, np.nextafter(came_s, np.inf)))
+
+
 def peak_of(came_s: Floats, work_s: Floats) -> int:
     """The most that are under way at once, if each begins when it comes."""
-    times = np.concatenate([came_s, came_s + work_s])
+    times = np.concatenate([came_s, ends_of(came_s, work_s)])
     steps = np.concatenate([np.ones(len(came_s)), -np.ones(len(came_s))])
     order = np.lexsort((steps, times))  # one that ends makes room for one that comes at the same time
     return int(np.cumsum(steps[order]).max(initial=0))

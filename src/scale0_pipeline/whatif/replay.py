@@ -5,14 +5,15 @@ answered by `routing.reply`, so that queues, priorities, turns among clients, sl
 the product. Left out is what cannot change the answer and would cost as much again: bytes, sockets, heartbeats. Nobody
 is lost, so nothing is repeated; bodies weigh nothing.
 
-There are two short cuts. If workers are equal and have as many slots as tasks were ever under way at once, none can
-wait: nothing need be replayed, and the figures are exact. And a cell that has failed `HOPELESS` of all tasks is known
-to be too small: it ends there, and its figures say "at least".
+There are two short cuts. If workers are equal, what comes while there is room cannot wait: such times are passed over
+(`scale0_pipeline.whatif.calm`), and the figures are the same. And a cell that has failed `HOPELESS` of all tasks is
+known to be too small: it ends there, and its figures say "at least".
 """
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Final
 
@@ -30,6 +31,7 @@ from scale0.protocol.dialects import CLIENT, WORKER
 from scale0.protocol.ids import make_id, sequence_of
 from scale0.protocol.messages import Connect, Ready, ServiceOffer, Task, TaskId, TaskReply
 from scale0_pipeline.whatif import policies, speeds
+from scale0_pipeline.whatif.calm import SHORT, Calm
 from scale0_pipeline.whatif.cells import DEFAULT_TIMEOUT_S, Cell
 from scale0_pipeline.whatif.recorded import Recorded
 
@@ -44,9 +46,12 @@ def replay(
 ) -> Cell:
     """The cell of so many workers with so many slots each."""
     is_equal = len(recorded.about.speeds) == 1
-    if is_equal and recorded.about.peak <= workers * slots and recorded.work_s.max(initial=0.0) < timeout_s:
+    may_skip = is_equal and recorded.work_s.max(initial=0.0) < timeout_s
+    if may_skip and recorded.about.peak <= workers * slots:
         return _never_waiting(recorded, workers, slots)
-    run = _Replay(recorded, workers, slots, policy, timeout_s)
+    run = _Replay(
+        recorded, workers, slots, policy, timeout_s, calm=Calm(recorded, workers * slots) if may_skip else None
+    )
     was_enabled = gc.isenabled()
     gc.disable()  # nothing here is cyclic, and looking for it would take a tenth of the time
     try:
@@ -60,8 +65,11 @@ def replay(
 class _Replay:
     """The world of one cell: the broker, and when its workers will be done."""
 
-    def __init__(self, recorded: Recorded, workers: int, slots: int, policy: str, timeout_s: float) -> None:
+    def __init__(
+        self, recorded: Recorded, workers: int, slots: int, policy: str, timeout_s: float, calm: Calm | None = None
+    ) -> None:
         self.recorded, self.workers, self.slots, self.timeout_s = recorded, workers, slots, timeout_s
+        self.calm = calm
         self.broker = Broker(BrokerSettings(default_timeout_s=timeout_s), now=0.0, wall_s=0.0)
         self.state = self.broker.state
         slow = speeds.draw(np.array(recorded.about.speeds), workers)
@@ -70,14 +78,19 @@ class _Replay:
         staff: list[Worker] = [session.worker for session, _ in self.crew.values() if session.worker is not None]
         self.choose = policies.named(policy, staff)
         self.work_s: list[float] = recorded.work_s.tolist()
+        self.came_s: list[float] = recorded.came_s.tolist()
+        self.client: list[int] = recorded.client.tolist()
+        self.priority: list[int] = recorded.priority.tolist()
         count = len(self.work_s)
         self.sent_s = [_NEVER] * count
         self.ended_s = [_NEVER] * count
         self.under_way: list[tuple[float, int, Session, int, TaskId]] = []  # when done, which, at whom, attempt, id
+        self.behind = 0  # under way, after they have waited
         self.late = 0
         self.busy_s = 0.0
         self.failed_max = int(count * HOPELESS) + 100
         self.is_cut = False
+        self.look_s = 0.0  # when deadlines are looked at next
         self.now = 0.0
 
     def _worker(self, n: int) -> tuple[Route, Session]:
@@ -96,27 +109,60 @@ class _Replay:
 
     def through(self) -> None:
         """All tasks, in the order in which they came; then until all is settled."""
+        place = 0
+        while place < len(self.came_s) and not self.is_cut:
+            place = self._stretch(self._pass_over(place))
+        self._drain()
+
+    def _pass_over(self, place: int) -> int:
+        """From a calm moment to the first task that will wait: whoever has gone by then is not replayed."""
+        if self.calm is None:
+            return place
+        until = self.calm.until(place)
+        there = self.calm.under_way(place, until).tolist()
+        self.sent_s[place:until] = self.came_s[place:until]
+        self.ended_s[place:until] = self.calm.ends_s[place:until].tolist()
+        self.busy_s += sum(self.work_s[place:until])
+        for sequence in there:  # these are, and begin as they did
+            self.busy_s -= self.work_s[sequence]
+            self.ended_s[sequence] = _NEVER
+        self._offer(there)
+        return until
+
+    def _stretch(self, place: int) -> int:
+        """Tasks from this one on, until it is calm for a while; which one is the next then."""
+        queue, calm = self.state.services.by_name[self.recorded.about.service].queue, self.calm
+        count = len(self.came_s)
+        while place < count and not self.is_cut:
+            until = count if calm is None else min(count, place + SHORT)
+            self._offer(range(place, until))
+            place = until
+            if calm is not None and not self.behind and not queue.count and calm.until(place) > place + SHORT:
+                break
+        return place
+
+    def _offer(self, sequences: Iterable[int]) -> None:
+        """These tasks come, each at its time."""
         state, clients, choose, under_way = self.state, self.clients, self.choose, self.under_way
+        came_s, who, priority = self.came_s, self.client, self.priority
         service, submit = self.recorded.about.service, admission.submit
         lru = state.services.by_name[service].lru
         timeout_ms = round(self.timeout_s * 1000)
-        look_s = 0.0
-        columns = (self.recorded.came_s, self.recorded.client, self.recorded.priority)
-        for sequence, (now, who, priority) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
-            if now >= look_s:
-                look_s = now + DEADLINE_RESOLUTION_S
+        for sequence in sequences:
+            now = came_s[sequence]
+            if now >= self.look_s:
+                self.look_s = now + DEADLINE_RESOLUTION_S
                 if self._expire(now):
                     return
             if under_way and under_way[0][0] <= now:
                 self._answer_until(now)
-            client = clients[who]
-            task = Task(make_id(client.prefix, sequence), service, _BODY, timeout_ms, 0, priority)
+            client = clients[who[sequence]]
+            task = Task(make_id(client.prefix, sequence), service, _BODY, timeout_ms, 0, priority[sequence])
             if choose is not None and len(lru) > 1:
                 choose(lru)
             state.now = now
             submit(state, client, task, sequence)
             self._carry(now)
-        self._drain()
 
     def _answer_until(self, until_s: float) -> None:
         """Workers that are done by then say so, in the order in which they are."""
@@ -125,6 +171,8 @@ class _Replay:
             now, sequence, worker, attempt, task_id = heappop(under_way)
             if ended_s[sequence] == _NEVER:  # else its deadline was first
                 ended_s[sequence] = now
+            if self.sent_s[sequence] > self.came_s[sequence]:
+                self.behind -= 1
             state.now = now
             reply(state, worker, TaskReply(task_id, _BODY, attempt))
             self._carry(now)
@@ -138,6 +186,8 @@ class _Replay:
                 task = effect.message
                 sequence = sequence_of(task.id)
                 self.sent_s[sequence] = now
+                if now > self.came_s[sequence]:
+                    self.behind += 1
                 worker, slow = self.crew[effect.route]
                 lasts_s = self.work_s[sequence] * slow
                 self.busy_s += lasts_s

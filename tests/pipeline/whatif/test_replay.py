@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import numpy as np
 import pytest
 
+from scale0.core import admission
 from scale0_pipeline import erlang
 from scale0_pipeline.whatif import policies
 from scale0_pipeline.whatif.cells import Cell
@@ -43,6 +47,39 @@ def test_where_none_can_wait_the_short_cut_is_exact() -> None:
     assert [short.p50_us, short.p99_us] == pytest.approx([long.p50_us, long.p99_us])
     assert short.utilisation == pytest.approx(long.utilisation, rel=0.01)
     assert replay(load, load.about.peak - 1).waited > 0
+
+
+@pytest.mark.parametrize(("erlangs", "slots"), [(4.0, 1), (12.0, 1), (12.0, 3)])
+def test_calm_times_that_are_passed_over_change_nothing(erlangs: float, slots: int) -> None:
+    load = poisson(2_000, erlangs, seed=5)
+    for workers in range(max(2, int(erlangs * 0.9) // slots), load.about.peak // slots):
+        whole, short = _Replay(load, workers, slots, "lru", 2.0), replay(load, workers, slots, timeout_s=2.0)
+        whole.through()
+        assert short.utilisation == pytest.approx(whole.cell().utilisation)
+        assert msgspec.structs.replace(short, utilisation=0.0) == msgspec.structs.replace(whole.cell(), utilisation=0.0)
+
+
+def test_with_room_for_most_only_few_are_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = poisson(20_000, 4.0)
+    offered = 0
+    submit = admission.submit
+
+    def counting(*arguments: Any) -> None:
+        nonlocal offered
+        offered += 1
+        submit(*arguments)
+
+    monkeypatch.setattr(admission, "submit", counting)
+    assert replay(load, load.about.peak - 2).is_replayed
+    assert 0 < offered < 4_000
+
+
+def test_tasks_without_work_and_at_one_time_are_no_exception() -> None:
+    came = np.repeat(np.arange(400) * 0.125, 5)  # these add up exactly
+    load = recorded(came, np.tile([0.0, 0.375, 0.0, 0.0625, 0.0], 400), np.tile(np.arange(5), 400))
+    for workers in (4, 5, 6):
+        assert replay(load, workers).p99_us == _without_short_cut(load, workers).p99_us
+        assert replay(load, workers).waited == _without_short_cut(load, workers).waited
 
 
 def test_clients_take_turns_as_in_the_product() -> None:
