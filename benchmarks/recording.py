@@ -121,7 +121,7 @@ def _children_s() -> float:
 def _frames(directory: Path, count: int) -> Iterator[Path]:
     """What a broker tells of so many tasks, in a file."""
     path = directory / f"frames-{os.getpid()}-{count}"
-    place = directory / f"recorded-{count}"
+    place = directory / f"recorded-{time.monotonic_ns()}"  # a recorder leaves out what its directory has already
     order = Order(str(place), str(place / "data"))
     with path.open("wb") as file:
         file.write(frames.frame(Kind.ORDER, order) + frames.frame(Kind.HELLO, Hello("bench", f"run-{count}", 10**15)))
