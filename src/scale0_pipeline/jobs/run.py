@@ -24,7 +24,7 @@ from scale0_pipeline.errors import NothingRecorded
 from scale0_pipeline.jobs import backfill as backfilling
 from scale0_pipeline.jobs import compaction, imports
 from scale0_pipeline.jobs.derive import Deriver
-from scale0_pipeline.jobs.stream import start_stream, wait_for
+from scale0_pipeline.jobs.stream import patiently, start_stream, wait_for
 from scale0_pipeline.jobs.writer import Writer
 from scale0_pipeline.progress import Progress, silent
 from scale0_pipeline.session import running_session
@@ -67,6 +67,9 @@ class Run:
 
     def stream(self, *, interval_s: float | None, stop: threading.Event | None = None) -> None:
         """Carry out what the catalogue has; with an interval, until `stop` is set."""
+        patiently(lambda: self._stream(interval_s, stop), self.writer.progress)
+
+    def _stream(self, interval_s: float | None, stop: threading.Event | None) -> None:
         writer = self.writer
         writer.catch_up()
         position = writer.log.state().position

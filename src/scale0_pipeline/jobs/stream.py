@@ -24,10 +24,13 @@ from pyspark.sql.types import StructType
 from scale0.telemetry import catalogue
 from scale0.telemetry.catalogue import Entry, Position
 from scale0.telemetry.place import Place
+from scale0_pipeline.progress import Progress
 from scale0_pipeline.tables.plans import SEGMENTS_MAX, admit
 
 FORMAT: Final = "scale0_catalogue"
 CHECKPOINTS: Final = ("pipeline", "checkpoint")
+LATE: Final = "Python worker failed to connect back"  # in Spark's own words
+STARTS_MAX: Final = 6
 CHECKPOINTS_MAX: Final = 2  # ours, and the last one's, who may still be ending
 
 
@@ -122,6 +125,22 @@ def start_stream(
     if interval_s is None:
         return sink.trigger(availableNow=True).start()
     return sink.trigger(processingTime=f"{interval_s} seconds").start()
+
+
+def patiently(work: Callable[[], None], progress: Progress) -> None:
+    """Do what starts a stream, and again if Spark lost patience with it.
+
+    Spark gives the Python of a source ten seconds to start, whatever is set; a machine that has other work may need
+    more. Nothing is lost with the stream: the log of batches says where the next one begins.
+    """
+    for again in range(1, STARTS_MAX):
+        try:
+            return work()
+        except Exception as error:
+            if LATE not in str(error):
+                raise
+            progress("Spark's Python starts slowly: once more", again, STARTS_MAX)
+    return work()
 
 
 def wait_for(query: StreamingQuery, timeout_s: float | None = None) -> bool:
