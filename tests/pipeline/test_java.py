@@ -107,6 +107,7 @@ def test_the_java_from_pypi_starts_through_the_script(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # minutes, where the machine has other work
 def test_spark_runs_on_the_java_from_pypi(tmp_path: Path) -> None:
     script = (
         "from scale0_pipeline.session import running_session\n"

@@ -111,6 +111,7 @@ def test_a_session_that_is_there_is_used_and_left_alone(spark: SparkSession) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # minutes, where the machine has other work
 def test_an_archive_of_classes_is_made_once_and_kept() -> None:
     java = find_java()
     if java.is_wrapped:

@@ -51,6 +51,7 @@ def sums(place: Place) -> Counter[tuple[Any, ...]]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # minutes, where the machine has other work
 def test_a_backfill_equals_the_stream_row_for_row_while_the_stream_runs(spark: SparkSession, tmp_path: Path) -> None:
     place = Place(tmp_path)
     # Two days, a segment that overlaps, one that comes twice, and late rows.

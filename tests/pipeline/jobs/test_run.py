@@ -234,6 +234,7 @@ def test_a_batch_that_fails_is_told_in_its_own_words_and_is_done_by_the_next_run
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # minutes, where the machine has other work
 def test_a_process_that_is_killed_leaves_work_that_the_next_one_ends(spark: SparkSession, tmp_path: Path) -> None:
     place = Place(tmp_path)
     for number in range(1, 4):
