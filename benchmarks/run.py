@@ -136,7 +136,8 @@ def _options(directory: Path, arguments: argparse.Namespace) -> Options:
             page_calls=8,
             handshakes=20,
         )
-    return Options(directory, seconds=arguments.seconds, repetitions=arguments.repetitions)
+    chosen = {"pipeline_events": arguments.events} if arguments.events else {}
+    return Options(directory, seconds=arguments.seconds, repetitions=arguments.repetitions, **chosen)
 
 
 def _arguments() -> argparse.Namespace:
@@ -149,6 +150,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--repetitions", type=int, default=3, help="interleaved repetitions, of which the median counts (3)"
     )
+    parser.add_argument("--events", type=int, default=0, help="events that the data pipeline is given (10,000,000)")
     parser.add_argument(
         "--out", type=Path, default=OUT, help="where table.md, plot.png and results.json go (out/bench)"
     )

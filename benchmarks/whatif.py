@@ -70,12 +70,19 @@ def _result(options: Options, tasks: int, seconds: float, curve: dict[str, Any])
         [
             ["seconds, Spark's start included", figure(seconds)],
             ["µs a replayed task and core", figure(seconds * 1e6 * 2 / replayed)],
+            ["cells: replayed, given up as too small, none waited", _kinds(curve["cells"])],
             ["held out: p50 replayed ÷ measured", _ratio(check, "p50_us")],
             ["held out: p99 replayed ÷ measured", _ratio(check, "p99_us")],
         ],
     )
     limit_s = _SECONDS_MAX * max(1.0, replayed / 40e6)
     return Result("whatif", [table], [at_most("a what-if of 40 cells over 1M tasks", seconds, limit_s, " s")])
+
+
+def _kinds(cells: list[dict[str, Any]]) -> str:
+    cut = sum(cell["is_cut"] for cell in cells)
+    replayed = sum(cell["is_replayed"] for cell in cells) - cut
+    return f"{replayed}, {cut}, {len(cells) - replayed - cut}"
 
 
 def _ratio(check: dict[str, Any], name: str) -> str:
