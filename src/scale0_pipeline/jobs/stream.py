@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 from scale0.telemetry import catalogue
 from scale0.telemetry.catalogue import Entry, Position
 from scale0.telemetry.place import Place
+from scale0_pipeline.errors import PipelineError
 from scale0_pipeline.progress import Progress
 from scale0_pipeline.tables.plans import SEGMENTS_MAX, admit
 
@@ -133,14 +134,15 @@ def patiently(work: Callable[[], None], progress: Progress) -> None:
     Spark gives the Python of a source ten seconds to start, whatever is set; a machine that has other work may need
     more. Nothing is lost with the stream: the log of batches says where the next one begins.
     """
-    for again in range(1, STARTS_MAX):
+    for again in range(1, STARTS_MAX + 1):
         try:
             return work()
         except Exception as error:
             if LATE not in str(error):
                 raise
             progress("Spark's Python starts slowly: once more", again, STARTS_MAX)
-    return work()
+    text = f"Spark's Python did not start within ten seconds, {STARTS_MAX} times"
+    raise PipelineError(text, "this machine is too busy: try again later, or elsewhere; nothing is lost")
 
 
 def wait_for(query: StreamingQuery, timeout_s: float | None = None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scale0_pipeline.errors import PipelineError
 from scale0_pipeline.jobs.stream import STARTS_MAX, patiently
 from scale0_pipeline.progress import silent
 
@@ -33,7 +34,7 @@ def test_a_python_that_starts_slowly_is_started_again() -> None:
 
 def test_patience_has_an_end() -> None:
     starts = Starts(100, LATE)
-    with pytest.raises(RuntimeError, match="connect back"):
+    with pytest.raises(PipelineError, match="too busy"):
         patiently(starts, silent)
     assert starts.tries == STARTS_MAX
 
