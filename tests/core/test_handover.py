@@ -8,7 +8,7 @@ from scale0.core.effects import Persist
 from scale0.core.star import Star
 from scale0.errors import ProtocolError
 from scale0.protocol.dialects import WORKER
-from scale0.protocol.messages import ConfigAck, Task, TaskReply
+from scale0.protocol.messages import ConfigAck, Ping, Task, TaskReply
 from tests.core.mesh import SETTLED_S, Mesh, Node, id_of, pair_of
 from tests.core.star_kit import SEEN, SHORTLY_S, TAKEOVER_S, come_to, die_and_be_asked_for
 from tests.core.test_binary_star import as_pair, star
@@ -84,6 +84,24 @@ def test_task_that_was_held_for_the_followers_word_goes_with_the_copy_and_runs_o
     assert star(fallback) is Star.ACTIVE
     fallback.worker("w", "echo", epochs=SEEN)
     assert [task.attempt for task in fallback.heard("w", Task)] == [1]
+
+
+def test_one_that_gave_way_in_vain_gives_nothing_to_a_worker_that_has_gone_meanwhile() -> None:
+    mesh, primary, _ = pair_of(liveness=2)
+    primary.worker("gone", "echo")
+    primary.worker("w", "echo")
+    primary.client("ada")
+    mesh.cut("prim", "back")
+    primary.manage("handover")
+    mesh.run(SHORTLY_S)
+    assert (star(primary), primary.mode) == (Star.YIELDING, "passive")
+    mesh.beats = False
+    while star(primary) is Star.YIELDING:
+        primary.say("w", WORKER, Ping(0))
+        mesh.now += SHORTLY_S
+        primary.do(primary.broker.tick(mesh.now, mesh.now))
+    primary.submit("ada", 1, "echo")
+    assert (len(primary.heard("gone", Task)), len(primary.heard("w", Task))) == (0, 1)
 
 
 def test_failback_at_a_serving_fallback_hands_over_to_the_primary() -> None:

@@ -19,6 +19,7 @@ from scale0.core import (
     afar,
     doubt,
     handover,
+    liveness,
     membership,
     modes,
     peer_status,
@@ -283,7 +284,12 @@ def _stop_if_wanted(state: State) -> None:
 
 
 def go_on(state: State) -> None:
-    """Dispatching goes on: what was acknowledged meanwhile leaves, and workers get what waits."""
+    """Dispatching goes on: what was acknowledged meanwhile leaves, and workers get what waits.
+
+    One that gave way has counted nobody's time since then: who has gone meanwhile must get nothing (rule 17).
+    """
+    if state.mode == "passive":
+        liveness.look_at_silent(state, is_late=True)
     modes.enter(state, "active")
     replication.release_held(state)
 
