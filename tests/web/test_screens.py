@@ -8,11 +8,15 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from scale0.management.http.heat_maps import picture
+from scale0.management.http.shapes import Heat
 from tests.management.http.fake_rows import EVIL
 from tests.web.conftest import LogIn
 from tests.web.served import Served
 
 pytestmark = pytest.mark.browser
+
+FEW = Heat("scale0.heat/1", 0, 60_000_000, 3, [0, 0, 2], [40, 41, 52], [900, 20, 1])
 
 
 def row(tab: Page, kind: str, key: str) -> Any:
@@ -159,6 +163,26 @@ def trend(route: Route) -> None:
     columns |= {"p50_us": [8e3] * count, "p90_us": [2e4] * count, "p99_us": [4e4] * count}
     told = {"schema": "scale0.trends/1", "table": "service_1m", "from_us": 0, "to_us": 0, "rows": count}
     route.fulfill(json=told | {"completeness": 0.98, "lost": 1_240, "columns": columns})
+
+
+def test_trends_show_the_heat_map_of_the_period_in_the_pages_colours(log_in: LogIn, tab: Page) -> None:
+    asked: list[str] = []
+
+    def draw(route: Route) -> None:
+        asked.append(route.request.url)
+        route.fulfill(content_type="image/svg+xml", body=picture(FEW, is_light=False))
+
+    tab.route("**/api/v1/trends?*", trend)
+    tab.route("**/api/v1/heat.svg?*", draw)
+    log_in("trends")
+    heat = tab.get_by_test_id("chart-heat")
+    heat.scroll_into_view_if_needed()
+    expect(heat).to_have_js_property("complete", True)
+    assert heat.evaluate("image => image.naturalWidth") > 0
+    assert "from=" in asked[-1]
+    assert "to=" in asked[-1]
+    tab.goto(tab.url.split("#")[0] + "#/trends?span=60d")
+    expect(heat).to_have_count(0)
 
 
 def test_trends_keep_gaps_tell_what_is_missing_and_zoom_by_a_drag(log_in: LogIn, tab: Page) -> None:

@@ -30,7 +30,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 GUARDED = [path for path in PATHS if path.needs is not Open.TO_ALL]
 ENDLESS = {"stream"}
-NOTHING_THERE = {"trends", "why", "unknown command"}
+NOTHING_THERE = {"trends", "heat", "heat map", "why", "unknown command"}
 
 
 def ask(page: Running, path: Path, user: str) -> int:

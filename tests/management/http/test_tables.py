@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -22,12 +23,19 @@ def minute(number: int, service: str, **more: Any) -> dict[str, Any]:
     return {**at, "count": 60, "replied": 58, "p50_us": 8_000.0, "p99_us": 41_000.0, **more}
 
 
+def fact(number: int, service: str, bucket: int, count: int) -> dict[str, Any]:
+    at = {"day": DAY, "minute_us": START_US + number * MINUTE_US, "service": service}
+    return {**at, "bucket": bucket, "count": count}
+
+
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     place = tmp_path_factory.mktemp("data")
     minutes = [minute(number, service) for number in range(120) for service in ("render", "ocr")]
     write(place, "gold/service_1m", minutes)
-    write(place, "facts/minute", [{"day": DAY, "minute_us": START_US + 119 * MINUTE_US, "service": "ocr"}])
+    last = {"day": DAY, "minute_us": START_US + 119 * MINUTE_US, "service": "ocr", "bucket": -3, "count": 5}
+    slow, fast = fact(10, "ocr", 512, 7), [fact(10, "render", 320, 40), fact(11, "render", 327, 2)]
+    write(place, "facts/minute", [last, slow, *fast])
     hour = {"day": DAY, "hour_us": START_US, "broker": "eu-1", "recorded": 990, "counted": 1_000, "unknown": 0}
     write(place, "gold/completeness_1h", [hour])
     with running(data=str(place)) as page:
@@ -52,6 +60,47 @@ def test_a_period_is_given_as_a_time_or_a_number(recorded: Running) -> None:
         trend = recorded.get("/api/v1/trends", params={"service": "ocr", **query}).json()
         assert (trend["from_us"], trend["to_us"]) == (since, until)
         assert trend["rows"] == 10
+
+
+def test_a_heat_map_counts_every_task_by_minute_and_quarter_octave(recorded: Running) -> None:
+    period = {"from": str(START_US), "to": str(START_US + 120 * MINUTE_US)}
+    heat = recorded.get("/api/v1/heat", params=period).json()
+    assert (heat["since_us"], heat["step_us"], heat["columns"]) == (START_US, MINUTE_US, 120)
+    assert list(zip(heat["column"], heat["row"], heat["count"], strict=True)) == [
+        (10, 40, 40),
+        (10, 64, 7),
+        (11, 40, 2),
+    ]
+    heat = recorded.get("/api/v1/heat", params={"service": "ocr", **period}).json()
+    assert (heat["column"], heat["count"]) == ([10], [7]), "what has no duration has no place in it"
+
+
+def test_a_long_heat_map_has_wider_steps_and_the_longest_are_a_reports_work(recorded: Running) -> None:
+    week = {"from": str(START_US), "to": str(START_US + 7 * 86_400_000_000)}
+    heat = recorded.get("/api/v1/heat", params=week).json()
+    assert heat["columns"] <= 180
+    assert sum(heat["count"]) == 49
+    answer = recorded.get("/api/v1/heat", params={"from": "0", "to": week["to"]})
+    assert (answer.status_code, answer.json()["cure"]) == (
+        413,
+        "ask for a shorter period, or write a report: scale0 pipeline report",
+    )
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_the_picture_has_a_cell_of_each_shade_levels_and_times(recorded: Running, theme: str) -> None:
+    period = {"from": str(START_US), "to": str(START_US + 120 * MINUTE_US), "theme": theme}
+    answer = recorded.get("/api/v1/heat.svg", params=period)
+    assert answer.headers["content-type"] == "image/svg+xml"
+    drawn = ElementTree.fromstring(answer.text)
+    said = ["".join(one.itertext()) for one in drawn.iter() if one.tag.endswith(("text", "title"))]
+    assert said == ["Latency of 49 tasks over time", "2 ms", "5 ms", "10 ms", "20 ms", "50 ms", "00:00", "02:00"]
+    assert sum(one.get("d", "").count("M") for one in drawn.iter() if one.tag.endswith("path")) == 3
+
+
+def test_a_heat_map_of_nothing_is_empty(recorded: Running) -> None:
+    answer = recorded.get("/api/v1/heat.svg?service=none")
+    assert "Latency of 0 tasks over time" in answer.text
 
 
 def test_a_table_that_was_never_made_is_empty_beside_others(recorded: Running) -> None:

@@ -30,7 +30,7 @@ def test_without_its_packages_the_error_says_how_to_add_them(monkeypatch: pytest
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "grpc", None)
     monkeypatch.setattr(session, "current_session", lambda: None)
-    with pytest.raises(PipelineError, match="grpcio") as raised:
+    with pytest.raises(PipelineError, match=r"Spark Connect is not installed here: .*grpc") as raised:
         session.spark_session("sc://127.0.0.1:15002")
     assert "scale0[connect]" in raised.value.cure
 

@@ -170,3 +170,18 @@ class Trend(msgspec.Struct):
     completeness: float | None
     lost: int
     columns: dict[str, list[Any]]
+
+
+class Heat(msgspec.Struct):
+    """How many tasks took how long, and when: cells that are not empty, oldest first.
+
+    A cell begins at `since_us + column × step_us`, and its tasks took from 2^(row ÷ 4) µs up to a quarter octave more.
+    """
+
+    schema: str
+    since_us: int
+    step_us: int
+    columns: int
+    column: list[int]
+    row: list[int]
+    count: list[int]

@@ -14,11 +14,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
+from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from scale0.errors import Scale0Error
+from scale0.management.http import heat_maps
 from scale0.management.http.routing import Answer, Call, Parameter, Path, as_json
-from scale0.management.http.shapes import Refused, Trend
+from scale0.management.http.shapes import Heat, Refused, Trend
 from scale0.management.http.site import Site
 from scale0.management.vocabulary import Role
 
@@ -38,6 +40,9 @@ WHEN: Final = (
     Parameter("from", _MOMENT, "a moment: ISO 8601 or µs since 1970; by default as far back as suits the table"),
     Parameter("to", _MOMENT, "a moment; by default now"),
 )
+OF_SERVICE: Final = Parameter("service", _NAME, "only tasks of this service")
+THEME: Final = Parameter("theme", {"type": "string", "enum": ["dark", "light"]}, "the colours; by default dark")
+SVG: Final = "image/svg+xml"
 T = TypeVar("T")
 
 
@@ -54,6 +59,28 @@ def paths() -> list[Path]:
             needs=Role.VIEW,
             takes=(TABLE, *chosen, *WHEN),
             answers=(Answer(200, "columns, oldest first", Trend),),
+        ),
+        Path(
+            method="GET",
+            path="/api/v1/heat",
+            name="heat",
+            tag="record",
+            summary="latency of every task over time, as counts",
+            handler=heat,
+            needs=Role.VIEW,
+            takes=(OF_SERVICE, *WHEN),
+            answers=(Answer(200, "cells, oldest first", Heat),),
+        ),
+        Path(
+            method="GET",
+            path="/api/v1/heat.svg",
+            name="heat map",
+            tag="record",
+            summary="the same as a picture",
+            handler=heat_map,
+            needs=Role.VIEW,
+            takes=(OF_SERVICE, *WHEN, THEME),
+            answers=(Answer(200, "time goes right, latency up", media=SVG),),
         ),
         Path(
             method="GET",
@@ -77,6 +104,24 @@ async def trends(call: Call) -> ASGIApp:
     table, since, until = query.get("table") or "service_1m", moment(query, "from"), moment(query, "to")
     place = place_of(call)
     return as_json(await _read(call.site, lambda: read_trend(place, table, where, since, until)))
+
+
+async def heat(call: Call) -> ASGIApp:
+    return as_json(await _heat(call))
+
+
+async def heat_map(call: Call) -> ASGIApp:
+    is_light = call.request.query_params.get("theme") == "light"
+    return Response(heat_maps.picture(await _heat(call), is_light=is_light), media_type=SVG)
+
+
+async def _heat(call: Call) -> Heat:
+    query = call.request.query_params
+    service, since, until = query.get("service", ""), moment(query, "from"), moment(query, "to")
+    if len(service) > NAME_CHARACTERS_MAX:
+        raise Refused(400, f"a name has at most {NAME_CHARACTERS_MAX} characters")
+    place = place_of(call)
+    return await _read(call.site, lambda: heat_maps.read(place, service, since, until))
 
 
 async def why(call: Call) -> ASGIApp:

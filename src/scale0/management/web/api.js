@@ -39,6 +39,7 @@ export function listing(name, { filter = "", sort = "", limit = 200, offset = 0 
 }
 
 export const trends = (parameters) => ask(`trends?${new URLSearchParams(wanted(parameters))}`);
+export const heatMap = (parameters) => `api/v1/heat.svg?${new URLSearchParams(wanted(parameters))}`;
 export const why = (task) => ask(`why/${encodeURIComponent(task)}`);
 
 // `id` comes back in the event that tells of the command.

@@ -259,7 +259,6 @@ export function Trends() {
     const to = Number(params.to) || Date.now() * 1e3;
     const from = Number(params.from) || to - SPANS[span];
     const table = tableFor(from, to);
-    const digits = (us) => String(Math.round(us));
     api.trends({ table, service: params.service || "", from: digits(from), to: digits(to) })
       .then((answer) => isWanted && setTold({ ...answer, table, from, to })).catch((error) => isWanted && setTold({ error }));
     api.listing("events", { limit: 1000 }).then((answer) => isWanted && setMarkers(marksOf(answer.rows))).catch(() => {});
@@ -273,6 +272,8 @@ export function Trends() {
     <div class="scroll"><${Body} told=${told} markers=${markers} service=${params.service} /></div></section></div>`;
 }
 
+const digits = (us) => String(Math.round(us));
+const isLight = () => theme.value === "light" || (theme.value === "auto" && matchMedia("(prefers-color-scheme: light)").matches);
 const marksOf = (rows) => rows.map((row) => ({ at: Date.parse(row.at) / 1e3, text: MARKED[row.command] || (["config", "fail-over", "takeover"].includes(row.kind) ? row.kind : "") })).filter((one) => one.text && one.at).sort((a, b) => a.at - b.at);
 
 function Unread({ error }) {
@@ -285,7 +286,7 @@ function Body({ told, markers, service }) {
   if (!told) return html`<p class="waiting">Reading the tables …</p>`;
   if (told.error) return html`<${Unread} error=${told.error} />`;
   if (made.times.length === 0) return html`<${Empty} text=${`Nothing was recorded between ${utcOfMicros(told.from)} and ${utcOfMicros(told.to)} UTC. Make the tables up to now:`} command="scale0 pipeline run --once" />`;
-  const zoom = (from, to) => adjust({ from: String(Math.round(from * 1e6)), to: String(Math.round(to * 1e6)) }, true);
+  const zoom = (from, to) => adjust({ from: digits(from * 1e6), to: digits(to * 1e6) }, true);
   const common = { sync: "trends", onZoom: zoom, gaps: made.gaps, markers };
   const of = service ? "" : ", the slowest service of each step";
   return html`<p><${Completeness} share=${told.completeness} lost=${told.lost} /></p>
@@ -295,7 +296,8 @@ function Body({ told, markers, service }) {
     <${Chart} title="Errors by family" testid="chart-errors" data=${stack(made.times, made.families)} build=${errors} ...${common} />
     <${Chart} title="Mean wait in the queue ms" testid="chart-queue" data=${[made.times, made.queue]} build=${mean("queue")} ...${common} />
     <${Chart} title="Mean time in workers ms" testid="chart-worker" data=${[made.times, made.worker]} build=${mean("worker")} ...${common} />
-    <${Chart} title="Mean time on the network ms" testid="chart-network" data=${[made.times, made.network]} build=${mean("network")} ...${common} /></div>
+    <${Chart} title="Mean time on the network ms" testid="chart-network" data=${[made.times, made.network]} build=${mean("network")} ...${common} />
+    ${told.to - told.from <= 8 * 86400e6 ? html`<figure class="chart"><figcaption>Latency of every task</figcaption><img class="plot" data-testid="chart-heat" alt="Heat map of latency over time" src=${api.heatMap({ service, from: digits(told.from), to: digits(told.to), theme: isLight() ? "light" : "" })} /></figure>` : null}</div>
     ${made.gaps.length ? html`<p class="muted">Hatched: nothing was recorded.</p>` : null}
     <${CommandLine}>${`scale0 pipeline report --out report.html`}<//>`;
 }
