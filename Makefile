@@ -69,14 +69,16 @@ types: $(STAMP) ## strict types
 	@$(BIN)/mypy
 
 browser: ## a Chromium for the tests of the page, where one may be installed; without it they are skipped, loudly
-	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || $(MAKE) --no-print-directory install-browser || \
-		echo "NO CHROMIUM: the tests of the page are skipped. Install one: apt install chromium" >&2
+	@for name in chromium-headless-shell chromium google-chrome; do command -v $$name && exit; done >/dev/null; \
+		$(MAKE) --no-print-directory install-browser || \
+		echo "NO CHROMIUM: the tests of the page are skipped. Install one: apt install chromium-headless-shell" >&2
 
 install-browser:
 	@command -v apt-get >/dev/null && { [ "$$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }
 	@echo "installing Chromium for the tests of the page (a minute, once)"
 	@[ "$$(id -u)" = 0 ] || run="sudo -n"; $$run apt-get update -qq && \
-		DEBIAN_FRONTEND=noninteractive $$run apt-get install -y -qq --no-install-recommends chromium >/dev/null
+		for name in chromium-headless-shell chromium; do \
+			DEBIAN_FRONTEND=noninteractive $$run apt-get install -y -qq --no-install-recommends $$name >/dev/null && break; done
 
 test-fast: $(STAMP) browser ## the tests that take seconds
 	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(ARGS)

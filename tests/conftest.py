@@ -73,5 +73,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Tests of the page that found no browser are told of in one line that nobody overlooks."""
     skipped = [one for one in terminalreporter.stats.get("skipped", []) if "no Chromium here" in str(one.longrepr)]
     if skipped:
-        told = f"SKIPPED {len(skipped)} browser tests: no Chromium here; install one: apt install chromium"
+        cure = "install one: apt install chromium-headless-shell"
+        told = f"SKIPPED {len(skipped)} browser tests: no Chromium here; {cure}"
         terminalreporter.write_line(told, red=True, bold=True)
