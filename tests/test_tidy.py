@@ -52,8 +52,8 @@ PIPELINE_SEES_MORE = {
     "calls": {"client", "encoding", "protocol"},
 }
 """What the data pipeline may import of Scale0; no part of Scale0 but the command line imports the pipeline."""
-SHOWS_TRENDS = "src/scale0/management/http/tables.py"
-"""And this: it reads the pipeline's tables, if there are any, when somebody asks for them."""
+SHOW_TRENDS = {f"src/scale0/management/http/{name}.py" for name in ("tables", "heat_maps")}
+"""And these: they read the pipeline's tables, if there are any, when somebody asks for them."""
 
 SPARKLESS = {"gold", "report", "why", "errors", "progress"}
 """Parts of the pipeline that read its tables without Spark."""
@@ -176,7 +176,7 @@ def test_only_the_command_line_and_the_page_that_shows_trends_import_the_pipelin
     assert not [
         f"{short(path)}:{line}"
         for path in PARTS
-        if part_of(path) != "cli" and short(path) != SHOWS_TRENDS
+        if part_of(path) != "cli" and short(path) not in SHOW_TRENDS
         for module, line in imports_of(path)
         if module.split(".")[0] in ("scale0_pipeline", "pyspark", "deltalake")
     ]

@@ -9,6 +9,7 @@ from scale0 import Worker
 from scale0.management.alarms import Alarms
 from scale0.management.vitals import WORST_KEPT, Rows, Shell, read
 from scale0.testing import TestBroker, broker
+from tests.integration.networks import until
 from tests.management.situations import days_from_now, own, shell, vitals, worker
 
 
@@ -35,6 +36,7 @@ def test_the_service_of_a_worker_that_left_has_no_worker() -> None:
         serving.add_service("double", lambda number: 2 * number)
         serving.start()
         serving.stop()
+        until(lambda: not running.listing("workers")["rows"], "the broker has heard that it left")
         book, seen = Alarms(), read(rows_of(running), shell())
         for now in (0.0, 60.0):
             book.look(seen, now)
