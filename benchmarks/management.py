@@ -240,8 +240,8 @@ def _rounds(load: Load, options: Options) -> Iterator[Round]:
                 (after, read), before = opened(), closed()
             else:
                 before, (after, read) = closed(), opened()
-            if not before.tasks or not after.tasks:
-                raise RuntimeError("no task was answered")
+            if not before.tasks or not after.tasks or not read:
+                raise RuntimeError("no task was answered, or no page was shown anything")
             yield Round(before, after, read)
 
 
@@ -255,7 +255,11 @@ class Readers:
         for number in range(count):
             stream = socket.create_connection((page.host, page.port))
             path = f"/api/v1/stream?topic={_TOPICS[number % len(_TOPICS)]}"
-            stream.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nCookie: {page.cookie}\r\n\r\n".encode())
+            host = f"{page.host}:{page.port}"  # with the port, for which the cookie is named
+            stream.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nCookie: {page.cookie}\r\n\r\n".encode())
+            answer = stream.recv(1 << 16)
+            if not answer.startswith(b"HTTP/1.1 200 "):
+                raise RuntimeError(f"a page was refused: {answer[:80]!r}")
             self._selector.register(stream, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._read, daemon=True)
 
