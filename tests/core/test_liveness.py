@@ -287,7 +287,7 @@ def test_same_settings_again_are_no_new_version(desk: Desk) -> None:
 
 def test_pushes_are_paced() -> None:
     desk = Desk(limits=Limits(sessions=2000))
-    for n in range(700):
+    for n in range(1_500):
         desk.say(f"c{n}", CLIENT, Connect(identity=f"c{n}", nonce=NONCE))
     desk.broker.configure(Document(liveness=5, limits=Limits(sessions=2000)), desk.now)
     assert [len(desk.pass_time(0.01)) for _ in range(3)] == [6, 6, 6]

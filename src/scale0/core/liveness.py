@@ -22,7 +22,7 @@ CLOCK_JUMP_S = 1.0  # a change of wall against monotonic clock that is more than
 SKEWED_IN_A_ROW = 3
 PUSHES_MIN = 5  # that leave together
 PUSH_S = 0.01  # between two such lots
-PUSH_INTERVALS = 0.5  # in which all are sent: tasks do not wait behind them, and two intervals are allowed
+PUSH_INTERVALS = 1.0  # in which all are sent: tasks do not wait behind them, and two intervals are allowed
 SKEWED_TOGETHER_MIN = 2  # of so many sessions, and of a third of all, it is our clock that is doubted
 
 
