@@ -24,7 +24,7 @@ import measure
 import networks
 from latency import block
 from load import Load, compiled
-from measure import median, percentile
+from measure import equal_rate, median, percentile
 from networks import Network
 from processes import script
 from report import Bars, Options, Result, Table, Verdict, at_most, figure, thousands
@@ -56,11 +56,14 @@ Found = dict[Key, Figures]
 
 def run(options: Options) -> Result:
     found: Found = defaultdict(Figures)
+    rates: dict[str, int] = {}
     for repetition in range(options.repetitions):
         for kind in (_REPEATABLE, _ONCE):
-            for speed, rate in ((_EQUAL, options.forwarding_rate), (_FULL, 0)):
-                for way in (_ALONE, _FOLLOWED):
-                    _measure(way, kind, Load(_WORKERS, rate=rate), options, found[way, kind, speed])
+            for speed in (_FULL, _EQUAL):
+                work = Load(_WORKERS, rate=rates[kind] if speed == _EQUAL else 0)
+                for way in _WAYS:
+                    _measure(way, kind, work, options, found[way, kind, speed])
+                rates.setdefault(kind, equal_rate(*(found[way, kind, _FULL].tasks_per_s[0] for way in _WAYS)))
                 costs = ", ".join(f"{way} {found[way, kind, speed].cpu_us[-1]:.1f}" for way in (_ALONE, _FOLLOWED))
                 options.say(f"failover {repetition + 1}/{options.repetitions}, {kind}, {speed}: {costs} µs/task")
     alone = _one_in_flight(options)
@@ -68,13 +71,13 @@ def run(options: Options) -> Result:
     title = "A fallback that follows: CPU per task of the broker that serves"
     columns = ["", "µs/task", "fallback, µs/task", "tasks/s", "p50, µs", "p99, µs", "errors"]
     rows = [_row(key, found[key]) for key in _keys()]
-    tables = [Table(title, columns, rows, _note(options)), _latency_table(alone), losses.table(lost)]
+    tables = [Table(title, columns, rows, _note(options, rates)), _latency_table(alone), losses.table(lost)]
     bars = [
         Bars(f"CPU per task, {kind}, {speed}", "µs", {way: median(found[way, kind, speed].cpu_us) for way in _WAYS})
         for kind in (_REPEATABLE, _ONCE)
         for speed in (_EQUAL, _FULL)
     ]
-    return Result("failover", tables, [*_verdicts(found, options), *losses.verdicts(lost)], bars)
+    return Result("failover", tables, [*_verdicts(found, rates), *losses.verdicts(lost)], bars)
 
 
 _WAYS = (_ALONE, _FOLLOWED)
@@ -155,7 +158,7 @@ def _latency_table(found: dict[str, list[list[float]]]) -> Table:
     return Table("A fallback that follows: one in flight, µs", ["", "p50", "p99"], rows, note)
 
 
-def _verdicts(found: Found, options: Options) -> list[Verdict]:
+def _verdicts(found: Found, rates: dict[str, int]) -> list[Verdict]:
     verdicts = []
     for kind in (_REPEATABLE, _ONCE):
         for speed in (_EQUAL, _FULL):
@@ -165,18 +168,18 @@ def _verdicts(found: Found, options: Options) -> list[Verdict]:
             verdict = at_most(f"broker CPU per task, followed ÷ alone, {kind}, {speed}", ratio, _RATIO_MAX, "×")
             verdict.measured += f", {figure(median(followed.cpu_us))} ÷ {figure(median(alone.cpu_us))} µs"
             sustained = min(median(alone.tasks_per_s), median(followed.tasks_per_s))
-            if speed == _EQUAL and sustained < options.forwarding_rate * _SUSTAINED:
+            if speed == _EQUAL and sustained < rates[kind] * _SUSTAINED:
                 verdict.is_reached = False
-                verdict.measured += f", at {sustained:,.0f} of {options.forwarding_rate:,} tasks/s"
+                verdict.measured += f", at {sustained:,.0f} of {rates[kind]:,} tasks/s"
             verdicts.append(verdict)
     verdicts.append(at_most("errors, alone and followed", sum(each.errors for each in found.values()), 0))
     return verdicts
 
 
-def _note(options: Options) -> str:
+def _note(options: Options, rates: dict[str, int]) -> str:
     lines = [
         f"100-byte echo, {_WORKERS} workers with capacity 64, at most 500 in flight; all threads, user + system. "
-        f"Equal rate: {options.forwarding_rate:,} tasks/s."
+        f"Equal rate: {' and '.join(f'{rate:,}' for rate in rates.values())} tasks/s."
     ]
     if compiled(options.directory) is None:
         lines.append("No C compiler: the load generator is Python and is itself the bottleneck.")

@@ -2,9 +2,9 @@
 
 Two brokers of one group, a client at the first; the workers are at the first too (*local*) or at the second
 (*forwarded*). The cost is the CPU of both brokers together, all threads, so a forwarded task is two brokers' work:
-routed twice, and its reply passed on twice. As in `routing`, at full speed and at an equal rate, which both must
-sustain: whoever is pressed harder wakes up less often. The workers are the load generator's, which stay where they are
-put; what the brokers say of forwarded tasks shows which way the load went.
+routed twice, and its reply passed on twice. At full speed two brokers share the cores and neither is pressed as hard as
+one alone, and whoever is pressed harder wakes up less often: so, as in `routing`, at an equal rate too. The workers are
+the load generator's, which stay where they are put; what the brokers say of forwarded tasks shows which way it went.
 
 One in flight is measured with the libraries: one worker at the second broker, and clients at both, in turn.
 """
@@ -21,7 +21,7 @@ import measure
 import networks
 from latency import block
 from load import Load, compiled
-from measure import Window, median, percentile
+from measure import Window, equal_rate, median, percentile
 from processes import script
 from report import Bars, Options, Result, Table, Verdict, at_most, figure, thousands
 from scale0 import Client
@@ -49,19 +49,21 @@ Found = dict[tuple[str, str], Figures]
 
 def run(options: Options) -> Result:
     found: Found = defaultdict(Figures)
+    rate = 0
     for repetition in range(options.repetitions):
-        for speed, rate in ((_EQUAL, options.forwarding_rate), (_FULL, 0)):
+        for speed in (_FULL, _EQUAL):
             for way in (_LOCAL, _FORWARDED):
-                _measure(way, Load(_WORKERS, rate=rate), options, found[way, speed])
+                _measure(way, Load(_WORKERS, rate=rate if speed == _EQUAL else 0), options, found[way, speed])
+            rate = rate or equal_rate(*(found[way, _FULL].tasks_per_s[0] for way in (_LOCAL, _FORWARDED)))
             costs = ", ".join(f"{way} {found[way, speed].cpu_us[-1]:.1f}" for way in (_LOCAL, _FORWARDED))
             options.say(f"forwarding {repetition + 1}/{options.repetitions}, {speed}: {costs} µs/task")
     alone = _one_in_flight(options)
     rows = [_row(way, speed, found[way, speed]) for speed in (_EQUAL, _FULL) for way in (_LOCAL, _FORWARDED)]
     columns = ["", "µs/task", "tasks/s", "p50, µs", "errors"]
     title = "Forwarding: CPU per task of both brokers together"
-    tables = [Table(title, columns, rows, _note(options)), _latency_table(alone)]
+    tables = [Table(title, columns, rows, _note(options, rate)), _latency_table(alone)]
     bars = [Bars(f"CPU per task, both brokers, {speed}", "µs", _costs(found, speed)) for speed in (_EQUAL, _FULL)]
-    return Result("forwarding", tables, _verdicts(found, options), bars)
+    return Result("forwarding", tables, _verdicts(found, rate), bars)
 
 
 def _measure(way: str, work: Load, options: Options, into: Figures) -> None:
@@ -135,7 +137,7 @@ def _costs(found: Found, speed: str) -> dict[str, float]:
     return {f"scale0, {way}": median(found[way, speed].cpu_us) for way in (_LOCAL, _FORWARDED)}
 
 
-def _verdicts(found: Found, options: Options) -> list[Verdict]:
+def _verdicts(found: Found, rate: int) -> list[Verdict]:
     verdicts = []
     for speed in (_EQUAL, _FULL):
         local, forwarded = found[_LOCAL, speed], found[_FORWARDED, speed]
@@ -144,18 +146,18 @@ def _verdicts(found: Found, options: Options) -> list[Verdict]:
         verdict = at_most(f"broker CPU per task, forwarded ÷ local, {speed}", ratio, _RATIO_MAX, "×")
         verdict.measured += f", {figure(median(forwarded.cpu_us))} ÷ {figure(median(local.cpu_us))} µs"
         sustained = min(median(local.tasks_per_s), median(forwarded.tasks_per_s))
-        if speed == _EQUAL and sustained < options.forwarding_rate * _SUSTAINED:
+        if speed == _EQUAL and sustained < rate * _SUSTAINED:
             verdict.is_reached = False
-            verdict.measured += f", at {sustained:,.0f} of {options.forwarding_rate:,} tasks/s"
+            verdict.measured += f", at {sustained:,.0f} of {rate:,} tasks/s"
         verdicts.append(verdict)
     verdicts.append(at_most("errors, local and forwarded", sum(each.errors for each in found.values()), 0))
     return verdicts
 
 
-def _note(options: Options) -> str:
+def _note(options: Options, rate: int) -> str:
     lines = [
         f"100-byte echo, {_WORKERS} workers with capacity 64, at most 500 in flight; all threads, user + system. "
-        f"Equal rate: {options.forwarding_rate:,} tasks/s; its p50 tells whether a broker was near its limit."
+        f"Equal rate: {rate:,} tasks/s; its p50 tells whether a broker was near its limit."
     ]
     if compiled(options.directory) is None:
         lines.append("No C compiler: the load generator is Python and is itself the bottleneck.")

@@ -168,6 +168,15 @@ def median(values: Sequence[float]) -> float:
     return statistics.median(values)
 
 
+def equal_rate(*full_speeds: float) -> int:
+    """Tasks a second for a comparison at an equal rate: three quarters of what the slowest does at full speed.
+
+    At a low rate each task wakes somebody, and what is measured is the kernel; near the limit of the faster one the
+    slower one could not follow.
+    """
+    return max(100, int(min(full_speeds) * 0.75) // 100 * 100)
+
+
 def percentile(values: Sequence[float], percent: float) -> float:
     """The smallest value that is not below `percent` of all."""
     ordered = sorted(values)

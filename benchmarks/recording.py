@@ -23,7 +23,7 @@ import numpy as np
 import measure
 import peers
 from load import Load
-from measure import median
+from measure import equal_rate, median
 from report import Bars, Options, Result, Table, Verdict, at_most, figure, thousands
 from scale0.events import TASK, Note, Records
 from scale0.telemetry import frames, lock
@@ -33,6 +33,7 @@ from scale0.telemetry.frames import Goodbye, Hello, Kind, Order
 _RATIO_MAX = 1.08
 _EVENT_US_MAX = 1.5
 _WORKERS = 50
+_SPEEDS = _FULL, _EQUAL = ("full speed", "equal rate")
 _BURST = 200  # tasks that leave a broker together
 _NAMES = 400
 _LIMIT_S = 60.0
@@ -47,12 +48,14 @@ class Figures(msgspec.Struct):
 
 
 def run(options: Options) -> Result:
-    regimes = {"full speed": Load(_WORKERS), f"{options.rate:,} tasks/s": Load(_WORKERS, rate=options.rate)}
-    found = {(name, is_on): Figures() for name in regimes for is_on in (False, True)}
+    found = {(name, is_on): Figures() for name in _SPEEDS for is_on in (False, True)}
+    rate = 0
     for repetition in range(options.repetitions):
-        for name, load in regimes.items():
+        for name in _SPEEDS:
+            load = Load(_WORKERS, rate=rate if name == _EQUAL else 0)
             for is_on in (False, True):
                 _measure(load, options, found[name, is_on], is_on=is_on)
+            rate = rate or equal_rate(*(found[_FULL, is_on].tasks_per_s[0] for is_on in (False, True)))
             ratio = found[name, True].broker_us[-1] / found[name, False].broker_us[-1]
             options.say(f"recording {repetition + 1}/{options.repetitions}, {name}: {ratio:.3f} ×")
     event_us = [_event_us(options) for _ in range(options.repetitions)]
@@ -66,8 +69,8 @@ def run(options: Options) -> Result:
             "The recorder alone: CPU per event, µs, sealing and shipping included", ["events", "median", "least"], whole
         ),
     ]
-    bars = [Bars("CPU per task with recording", "µs", {name: median(found[name, True].broker_us) for name in regimes})]
-    return Result("recording", tables, _verdicts(found, list(regimes), event_us), bars)
+    bars = [Bars("CPU per task with recording", "µs", {name: median(found[name, True].broker_us) for name in _SPEEDS})]
+    return Result("recording", tables, _verdicts(found, event_us), bars)
 
 
 def _measure(load: Load, options: Options, into: Figures, *, is_on: bool) -> None:
@@ -167,9 +170,9 @@ def _row(name: str, is_on: bool, figures: Figures) -> list[str]:
     return [name, "on" if is_on else "off", figure(median(figures.broker_us)), recorder, rate]
 
 
-def _verdicts(found: dict[tuple[str, bool], Figures], regimes: list[str], event_us: list[float]) -> list[Verdict]:
+def _verdicts(found: dict[tuple[str, bool], Figures], event_us: list[float]) -> list[Verdict]:
     verdicts = []
-    for name in regimes:
+    for name in _SPEEDS:
         pairs = zip(found[name, True].broker_us, found[name, False].broker_us, strict=True)
         ratio = median([on / off for on, off in pairs])
         verdicts.append(at_most(f"broker CPU per task, recording ÷ not, {name}", ratio, _RATIO_MAX, "×"))
