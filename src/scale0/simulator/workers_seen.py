@@ -37,7 +37,7 @@ class WorkersSeen:
         self._services: dict[Process, set[str]] = {}
         self._holds: dict[Process, dict[bytes, int]] = {}
         self._fresh: set[Process] = set()  # connected, and no READY since
-        self._holders: dict[bytes, tuple[str, int]] = {}  # by token: label and attempt; 0 is a Majordomo worker's
+        self._holders: dict[bytes, tuple[str, int]] = {}  # by id: label and attempt; 0 is a Majordomo worker's
         self._given_out: dict[bytes, set[int]] = {}
         self._given_s: dict[bytes, float] = {}  # when it was last given out, by id
         self._majordomos: set[Process] = set()
@@ -58,9 +58,10 @@ class WorkersSeen:
     def must_be_current(self, reply: TaskReply) -> None:
         """I5: only the last attempt's reply is passed on. A peer's workers have no name here.
 
-        Nor does a peer's Majordomo worker tell its attempt.
+        Nor does a peer's Majordomo worker tell its attempt. What an operator tries again has the same body, and is
+        another task.
         """
-        holder = self._holders.get(reply.body[0]) if len(reply.body) == 3 else None
+        holder = self._holders.get(reply.id) if len(reply.body) == 3 else None
         if holder is None:
             return
         worker, attempt = reply.body[1].decode(), int(reply.body[2])
@@ -139,11 +140,11 @@ class WorkersSeen:
         given_out.add(task.attempt)
         self._given_s[task.id] = self.schedule.now
         self.given_tokens.add(task.body[0])
-        self._holders[task.body[0]] = (holder, task.attempt)
+        self._holders[task.id] = (holder, task.attempt)
 
     def dispatched_majordomo(self, process: Process, route: bytes, task: MdpTask) -> None:
         self.given_tokens.add(task.body[0])
-        self._holders[task.body[0]] = (process.label, 0)
+        self._holders[task.address[:-1]] = (process.label, 0)  # the id, and then the attempt
         if route in self._busy_majordomo:
             self._fail("RFC 7", f"{process.label} was sent a second task while it works on one")
         self._must_be_alive(process, "a task")
