@@ -40,7 +40,7 @@ from scale0.simulator.checks_config import NAMES_A_VERSION
 from scale0.simulator.checks_peers import PeerChecks
 from scale0.simulator.network import Connection
 from scale0.simulator.process import Process, SessionProcess
-from scale0.simulator.workers_seen import WorkersSeen
+from scale0.simulator.workers_seen import WorkersSeen, is_reused
 
 if TYPE_CHECKING:
     from scale0.simulator.host import BrokerHost
@@ -311,10 +311,9 @@ class BrokerChecks:
 
     def _dispatched(self, process: Process, task: Task) -> None:
         outcome = self._outcomes.get(task.id)
-        # What another broker asks for is that one's: here its client may have been told "unknown". And a nuisance gives
-        # one id to two tasks, of which the first was for a service that the broker answers itself, and forgets.
+        # What another broker asks for is that one's: here its client may have been told "unknown".
         is_repeatable = self.world.profile.is_idempotent(task.service) or self.peers.has_taken(task.id)
-        is_repeatable = is_repeatable or task.id.find(b"nuisance") >= 0
+        is_repeatable = is_repeatable or is_reused(task.id)
         if outcome is not None and int(outcome) not in NOT_ACCEPTED and not is_repeatable:
             self._fail("I1", f"{show_id(task.id)} was dispatched after its outcome {outcome}")
         if task.attempt > 1:
