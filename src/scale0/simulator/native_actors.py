@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 BEHAVIOURS = [b"ok"] * 24 + [b"fail", b"stream", b"slow"] * 3 + [b"hang", b"hang", b"deaf", b"poison"]
 CALM_BEHAVIOURS = [b"ok", b"ok", b"fail", b"stream", b"slow"]
 STREAM_PARTS = 3
+NEVER_GIVEN = 100  # attempts later: more than any service here may have
 
 
 def _link(world: World, process: SessionProcess) -> LinkSettings:
@@ -226,11 +227,14 @@ class WorkerProcess(SessionProcess):
         )
 
     def _say_again(self, task: Task) -> None:
-        """A worker with a bug: the same reply twice, or one to another attempt."""
+        """A worker with a bug: the same reply twice, or one to an attempt that never was.
+
+        The next attempt may be on its way to this very worker: a reply to it would be as good as any.
+        """
         if self.socket is not None and (task.id, task.attempt + 1) not in self.running:
             self.world.count("fault", "double reply")
             body = (task.body[0], self.label.encode(), b"%d" % task.attempt)
             reply = TaskReply(task.id, body, task.attempt)
             if self.random.random() < 0.4:
-                reply = TaskReply(task.id, (task.body[0], b"nobody", b"99"), task.attempt + 1)
+                reply = TaskReply(task.id, (task.body[0], b"nobody", b"99"), task.attempt + NEVER_GIVEN)
             self.socket.send(native.encode(self.dialect.header, reply))
