@@ -103,7 +103,7 @@ class WorkersSeen:
         elif isinstance(message, Ping):
             self._capacity.setdefault(process, 1)
         elif isinstance(message, Ready):
-            self._ready(process, message)
+            self._ready(process, route, message)
         elif isinstance(message, MdpReady):
             self._services.setdefault(process, set()).add(message.service)
             state = self.core
@@ -188,11 +188,12 @@ class WorkersSeen:
                 silent_s = self.host.now - self.heard_s.get(process, 0.0)
                 self._fail("I4", f"{process.label} has been silent for {silent_s:.2f} s and stands in the LRU queue")
 
-    def _ready(self, process: Process, ready: Ready) -> None:
+    def _ready(self, process: Process, route: bytes, ready: Ready) -> None:
         self._capacity[process] = ready.capacity
         names = [offer.name for offer in ready.services]
         self._services.setdefault(process, set()).update(names)
-        if self.core.mode != "disabled":  # a disabled broker does not hear it
+        # A disabled broker does not hear it, nor does one that has forgotten the session since: that one asks for CONNECT.
+        if self.core.mode != "disabled" and route in self.core.sessions.by_route:
             self.announced.update(name for name in names if self.core.services.manages(name))
         if not ready.heartbeat:
             self._without_heartbeat.add(process)
