@@ -64,6 +64,18 @@ def test_partner_that_serves_takes_the_session() -> None:
     assert of(net.say(ack(epoch=4, pair="prim"), now + 0.1), Connected) == [Connected(SPARE, 4)]
 
 
+def test_broker_that_a_standby_names_is_asked_by_one_who_knew_the_standby_alone() -> None:
+    net = Net(HOME, connect_timeout_s=5.0, retry_forever=True)
+    net.start()
+    detail = {"retry_ms": 100, "identity": "back", "endpoints": [SPARE]}
+    tried = []
+    for now in (0.1, 0.4, 0.7, 1.0):  # the standby says the same each time
+        answered = net.say(Error(code=503, text="this broker is a standby", detail=detail), now)
+        tried += [effect.endpoint for effect in of(answered, Open)]
+        tried += [endpoint for _, endpoint in opened(net, now + 0.2)]
+    assert SPARE in tried
+
+
 def test_broker_that_asks_for_patience_is_asked_again_when_it_said_and_the_other_meanwhile() -> None:
     net = up()
     now = lose(net, 10.0)

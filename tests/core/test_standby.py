@@ -29,7 +29,7 @@ def test_who_does_not_know_the_pair_is_sent_to_the_one_that_serves(dialect: Dial
     fallback.say("ada", dialect, Connect(identity="ada", nonce=CLIENT_NONCE))
     (moved,) = fallback.heard("ada", Error)
     assert (moved.code, moved.fatal) == (301, False)
-    assert moved.detail == {"identity": "prim", "endpoints": [primary.endpoint]}
+    assert moved.detail == {"identity": "prim", "endpoints": [primary.endpoint], "public_key": ""}
     assert "ada" not in fallback.state.sessions.by_identity
 
 
@@ -44,6 +44,14 @@ def test_who_knows_the_pair_is_asked_to_come_again() -> None:
     mesh.run(later.detail["retry_ms"] / 1000 + 0.05)
     fallback.client("ada", epochs=SEEN)
     assert (fallback.mode, fallback.heard("ada", Error)) == ("active", [])
+
+
+def test_who_knows_the_pair_hears_where_the_one_is_that_serves() -> None:
+    _, primary, fallback = pair_of()
+    fallback.client("ada", epochs=SEEN)
+    (later,) = fallback.heard("ada", Error)
+    assert later.code == 503
+    assert (later.detail["identity"], later.detail["endpoints"]) == ("prim", [primary.endpoint])
 
 
 def test_nobody_is_asked_to_come_again_at_once() -> None:

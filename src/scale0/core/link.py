@@ -222,6 +222,8 @@ class Link(Rounds):
         elif message.code in _REFUSALS and (message.fatal or self.phase is Phase.CONNECTING):
             self._refused(message, now, out)
         elif self.phase is Phase.CONNECTING and message.code == Code.NOT_ACCEPTING and _retry_ms(message):
+            named = named_in(message)
+            self.endpoints.learn(named.endpoints, named.public_key, named.identity)
             self._stand_by(_retry_ms(message) / 1000, why, now, out)
         elif message.fatal or self.phase is Phase.CONNECTING:
             self._attempt_failed(why, now, out)

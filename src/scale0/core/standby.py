@@ -77,14 +77,14 @@ def refuse(state: State, route: Route, dialect: Dialect, message: object) -> Non
     if isinstance(message, NeedBroker) and is_known and not set(other.endpoints) & set(message.tried):
         state.effects.append(Send(route, dialect, other))
         return
+    detail = whereabouts(state) if is_known else {}
     if is_known and not knows_us and other.endpoints:
-        detail: dict[str, object] = {"identity": other.identity, "endpoints": other.endpoints}
         text = f"{other.reason}; go there"
         state.effects.append(Send(route, dialect, Error(code=Code.MOVED, text=text, detail=detail)))
         return
-    left_s = max(RETRY_S, state.settings.takeover_s - silence_s)
+    # One that has seen the pair serve may still have a config in which it was none, and know this broker alone.
+    detail["retry_ms"] = math.ceil(max(RETRY_S, state.settings.takeover_s - silence_s) * 1000)
     text = f"this broker is a standby: it serves when {pair.partner} is silent for {state.settings.takeover_s:g} s"
-    detail = {"retry_ms": math.ceil(left_s * 1000)}
     state.effects.append(Send(route, dialect, Error(code=Code.NOT_ACCEPTING, text=text, detail=detail)))
 
 
@@ -96,7 +96,7 @@ def target(state: State, reason: str) -> ChangeBroker:
 
 
 def whereabouts(state: State) -> dict[str, object]:
-    """Where the partner is, as an ERROR tells it to a broker that wants to join."""
+    """Where the partner is, as an ERROR tells it to who was refused."""
     goal = target(state, "")
     return {"identity": goal.identity, "endpoints": goal.endpoints, "public_key": goal.public_key}
 
@@ -105,13 +105,12 @@ def turn_away(state: State, why: str) -> None:
     """301 to everybody, with the partner's address; who forwarded something here hears that it is lost."""
     pair = state.pair
     assert pair is not None, "only one of a pair knows where to send them"
-    goal = target(state, why)
-    detail = {"identity": goal.identity, "endpoints": goal.endpoints, "public_key": goal.public_key}
+    detail = whereabouts(state)
     for session in list(state.sessions.by_identity.values()):
         recording.session(state, session, "closed", why=why)
         is_mute = session.is_absent or (session.dialect.is_req and session.turn is None)
         if session.dialect.is_native and not is_mute:
-            text = f"{why}; go to {goal.identity}"
+            text = f"{why}; go to {pair.partner}"
             state.refuse(session, Code.MOVED, text, detail=detail, fatal=True)
     for entry in [entry for entry in state.ledger.entries.values() if entry.is_forwarded]:
         routing.settle_error(state, entry, Code.WORKER_LOST, f"outcome unknown: {why}")

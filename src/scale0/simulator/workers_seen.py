@@ -192,7 +192,7 @@ class WorkersSeen:
         self._capacity[process] = ready.capacity
         names = [offer.name for offer in ready.services]
         self._services.setdefault(process, set()).update(names)
-        # A disabled broker does not hear it, nor does one that has forgotten the session since: that one asks for CONNECT.
+        # A disabled broker does not hear it, nor one that has forgotten the session since, which asks for CONNECT.
         if self.core.mode != "disabled" and route in self.core.sessions.by_route:
             self.announced.update(name for name in names if self.core.services.manages(name))
         if not ready.heartbeat:
