@@ -45,6 +45,15 @@ def test_services_look_as_in_the_design() -> None:
     )
 
 
+def test_a_service_at_peers_is_served() -> None:
+    document = listing("services", service("render"), {**bare_service("ocr"), "state": "at peers"})
+    assert drawn(document, "services").splitlines()[:3] == [
+        "● 2 services, all served (eu-1, config v42)",
+        "SERVICE STATE      WORKERS FREE/CAP QUEUED OLDEST s TASKS/s p99 ms ERR/5m",
+        "ocr     ● at peers       0      0/0     12      8.2       0      –     12",
+    ]
+
+
 def test_an_empty_listing_names_the_next_command() -> None:
     assert drawn(listing("services"), "services").splitlines() == [
         "– no service yet (eu-1, config v42)",

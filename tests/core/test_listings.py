@@ -16,6 +16,7 @@ from scale0.protocol.ids import show_id
 from scale0.protocol.majordomo import MdpReady
 from scale0.protocol.messages import Status
 from tests.core.desk import Desk, only_task
+from tests.core.mesh import SETTLED_S, network_of
 
 
 @pytest.fixture
@@ -84,6 +85,17 @@ def test_service_whose_workers_are_all_busy_is_full(desk: Desk) -> None:
     desk.pass_time(0.1)
     told = row(desk, "services")
     assert (told["state"], told["free"], told["capacity"]) == ("full", 0, 1)
+
+
+def test_service_that_only_peers_serve_is_at_peers_until_they_are_lost() -> None:
+    mesh, (b1, b2) = network_of({"b1": {}, "b2": {}})
+    b2.worker("w", "greet")
+    mesh.run(0.5)
+    (told,) = b1.rows("services")
+    assert (told["state"], told["workers"]) == ("at peers", 0)
+    b2.kill()
+    mesh.run(2 * SETTLED_S)
+    assert [told["state"] for told in b1.rows("services")] == ["no worker"]
 
 
 def test_room_of_a_service_is_counted_again_only_when_that_costs_little(desk: Desk) -> None:

@@ -33,6 +33,7 @@ STATES: dict[str, tuple[str, str]] = {
     "active": ("●", "ok"),
     "ready": ("●", "ok"),
     "here": ("●", "ok"),
+    "at peers": ("●", "ok"),
     "current": ("●", "ok"),
     "full": ("●", "ok"),
     "passive": ("○", "ok"),

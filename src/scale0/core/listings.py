@@ -124,7 +124,10 @@ def service_row(state: State, service: Service) -> Row:
 
 
 def service_state(service: Service) -> str:
-    return ("ok" if service.lru else "full") if service.workers else "no worker"
+    """Whether its tasks are served: by a worker of this broker's, or else by those of its peers."""
+    if service.workers:
+        return "ok" if service.lru else "full"
+    return "at peers" if service.afar else "no worker"
 
 
 # --- workers and clients ------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 export const UNKNOWN = "–";
 
 const GLYPHS = {
-  active: ["●", "ok"], ready: ["●", "ok"], full: ["●", "ok"], ok: ["●", "ok"], up: ["●", "ok"], current: ["●", "ok"],
+  active: ["●", "ok"], ready: ["●", "ok"], full: ["●", "ok"], ok: ["●", "ok"], up: ["●", "ok"], current: ["●", "ok"], "at peers": ["●", "ok"],
   "in sync": ["●", "ok"], done: ["●", "ok"], in_flight: ["●", "ok"], self: ["●", "ok"], cleared: ["●", "ok"], allowed: ["●", "ok"],
   serves: ["!", "warn"], passive: ["○", "ok"], joining: ["○", "ok"], negotiating: ["○", "ok"], queued: ["○", "ok"], past: ["○", "off"], replaced: ["○", "off"], begun: ["○", "ok"],
   draining: ["◒", "warn"], disabling: ["◒", "warn"], holding: ["◒", "warn"], pending: ["◒", "warn"],
