@@ -368,7 +368,8 @@ class BrokerChecks:
         accepted = self.open.get(error.id)
         if accepted is not None:
             may_have_run = accepted.was_resent or accepted.token in self.workers.given_tokens
-            if error.code == 504 and not may_have_run and not self.world.stars.is_in_doubt(self.host):
+            may_have_run = may_have_run or self.world.stars.has_doubted_since(self.host, accepted.deadline_s)
+            if error.code == 504 and not may_have_run:
                 self._fail("code 504", f"{show_id(error.id)} was never dispatched")
             if error.code in (408, 504) and self.schedule.now < accepted.deadline_s - 0.01:
                 early_s = accepted.deadline_s - self.schedule.now

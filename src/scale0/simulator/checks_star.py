@@ -9,6 +9,7 @@ silent for takeover_timeout.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, get_args
 
 from scale0.core.effects import Route, Send
@@ -58,6 +59,7 @@ class StarChecks:
         self.splits = Splits(world)
         self._active_in: dict[tuple[str, int], tuple[str, int]] = {}  # pair and epoch → broker and its incarnation
         self._stars: dict[str, Star] = {}  # by broker, as it was seen last
+        self._doubted_s: dict[str, float] = {}  # by broker: when its last doubt was over
         self._has_served: set[str] = set()  # brokers that are, or were since they last waited
         self._steps: dict[str, int] = {}
         self._asked: dict[tuple[str, int], dict[int, float]] = {}  # by broker's incarnation: challenges, and when
@@ -165,10 +167,14 @@ class StarChecks:
             self.world.count("star moment", "active one stood still")
             self._stood_still[host.name] = (host.now, host.now + takeover_s)
 
-    def is_in_doubt(self, host: BrokerHost) -> bool:
-        """Whether it is so, or was before this verb: what waits there may have run at its partner."""
+    def has_doubted_since(self, host: BrokerHost, then_s: float) -> bool:
+        """Whether it is in doubt, or was at any time since: what waited there may have run at its partner.
+
+        What it decided then may reach an absent client much later.
+        """
         pair = host.broker.state.pair
-        return Star.DOUBTFUL in (self._stars.get(host.name), pair.star if pair is not None else None)
+        is_in_doubt = Star.DOUBTFUL in (self._stars.get(host.name), pair.star if pair is not None else None)
+        return is_in_doubt or self._doubted_s.get(host.name, -math.inf) >= then_s
 
     def ended(self, host: BrokerHost) -> None:
         """Its process is gone, or the run is over."""
@@ -182,6 +188,8 @@ class StarChecks:
             self.splits.look_at(host)
 
     def _changed(self, host: BrokerHost, before: Star | None, now: Star | None) -> None:
+        if before is Star.DOUBTFUL:
+            self._doubted_s[host.name] = self.world.schedule.now
         if now is None:
             self._stars.pop(host.name, None)
             return
