@@ -67,13 +67,13 @@ class PeerChecks:
                 self.checks.moved(message.id)
         elif isinstance(message, Disconnect) and message.is_drained:
             for task in self._held.pop(peer, {}).values():  # it left with nothing in hand: they never started there
-                self.checks.workers.take_back(task.id, task.attempt)
+                self.checks.workers.never_started(task.id, task.attempt)
 
     def _replied(self, peer: str, reply: TaskReply) -> None:
         task = self._held.get(peer, {}).pop(reply.id, None)
         if reply.status == Status.RETURNED:
             self.world.count("rule", "returned by a peer")
-            self.checks.workers.take_back(reply.id, reply.attempt)
+            self.checks.workers.never_started(reply.id, reply.attempt)
             if task is not None:
                 self._paused.setdefault(peer, set()).add(task.service)
 
@@ -123,7 +123,7 @@ class PeerChecks:
         if isinstance(message, Task):
             self._held.get(peer, {}).pop(message.id, None)
             self._unsent.add((peer, message.service))
-            self.checks.workers.take_back(message.id, message.attempt)
+            self.checks.workers.never_started(message.id, message.attempt)
         elif (isinstance(message, TaskReply) and message.final) or (isinstance(message, Error) and message.id):
             self._taken.setdefault(message.id, Counter())[peer] += 1  # it is said again
 

@@ -65,6 +65,10 @@ class Splits:
         """A broker of a pair dispatches it, or forwards it."""
         self._gave_out.setdefault(token, {}).setdefault(host.name, host.now)
 
+    def taken_back(self, host: BrokerHost, token: bytes) -> None:
+        """What it gave out was never started."""
+        self._gave_out.get(token, {}).pop(host.name, None)
+
     def excuse(self, token: bytes, *, by_both: bool = True) -> bool:
         """Whether both brokers of a pair gave this task out, or one of them, but not before both were active."""
         given_s, born_s = self._gave_out.get(token, {}), self._born_s.get(token, 0.0)

@@ -44,6 +44,7 @@ class WorkersSeen:
         self._fresh: set[Process] = set()  # connected, and no READY since
         self._holders: dict[bytes, tuple[str, int]] = {}  # by id: label and attempt; 0 is a Majordomo worker's
         self._given_out: dict[bytes, set[int]] = {}
+        self._tokens: dict[bytes, bytes] = {}  # by id, of what was given out
         self._given_s: dict[bytes, float] = {}  # when it was last given out, by id
         self._majordomos: set[Process] = set()
         self._busy_majordomo: set[bytes] = set()  # by route: a Majordomo session is its connection
@@ -84,7 +85,7 @@ class WorkersSeen:
         covered_s = self.host.now - connect.covers_ms / 1000
         for id_, attempt in self._holds.get(process, {}).items():
             if id_ not in connect.in_flight and self._given_s.get(id_, 0.0) > covered_s:
-                self.take_back(id_, attempt)
+                self.never_started(id_, attempt)
         self._holds[process] = dict.fromkeys(connect.in_flight, 0)
         self._fresh.add(process)
 
@@ -98,7 +99,7 @@ class WorkersSeen:
             if message.final:
                 self._holds.get(process, {}).pop(message.id, None)
             if message.status == Status.RETURNED:
-                self.take_back(message.id, message.attempt)
+                self.never_started(message.id, message.attempt)
                 self.world.count("rule", "returned")
         elif isinstance(message, Ping):
             self._capacity.setdefault(process, 1)
@@ -145,6 +146,7 @@ class WorkersSeen:
         given_out.add(task.attempt)
         self._given_s[task.id] = self.schedule.now
         self.given_tokens.add(task.body[0])
+        self._tokens[task.id] = task.body[0]
         self._holders[task.id] = (holder, task.attempt)
 
     def dispatched_majordomo(self, process: Process, route: bytes, task: MdpTask) -> None:
@@ -159,7 +161,7 @@ class WorkersSeen:
         """The pipe was full, or its other end gone: the task goes back, and counts as no attempt."""
         if isinstance(message, Task):
             self._holds.get(process, {}).pop(message.id, None)
-            self.take_back(message.id, message.attempt)
+            self.never_started(message.id, message.attempt)
         else:
             self._busy_majordomo.discard(route)
 
@@ -208,8 +210,14 @@ class WorkersSeen:
             silent_s = self.host.now - self.heard_s.get(process, 0.0)
             self._fail("I4", f"{process.label} has been silent for {silent_s:.2f} s and was sent {what}")
 
+    def never_started(self, id_: bytes, attempt: int) -> None:
+        """It came back, or did not arrive: it is as if it had not been given out."""
+        self.take_back(id_, attempt)
+        if id_ in self._tokens:
+            self.world.stars.splits.taken_back(self.host, self._tokens[id_])
+
     def take_back(self, id_: bytes, attempt: int) -> None:
-        """It was never started: the same attempt may be given out again."""
+        """The same attempt may be given out again."""
         self._given_out.get(id_, set()).discard(attempt)
 
     def _fail(self, rule: str, text: str) -> None:
