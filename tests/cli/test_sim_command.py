@@ -169,12 +169,13 @@ def test_ctrl_c_ends_one_run_with_its_story_so_far(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are found through /proc")
-def test_ctrl_c_ends_many_runs_with_the_sums_so_far_and_leaves_nobody_behind() -> None:
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM], ids=lambda by: by.name)
+def test_ctrl_c_ends_many_runs_with_the_sums_so_far_and_leaves_nobody_behind(by: signal.Signals) -> None:
     with running("sim", "--seeds", "2..,1000002..", "--steps", "100", "--jobs", "2") as child:
         while len(children := Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()) < 2:
             assert child.poll() is None
         ends = [os.pidfd_open(int(pid)) for pid in children]  # each turns readable when its process has ended
-        child.send_signal(signal.SIGINT)
+        child.send_signal(by)
         out, _ = child.communicate(timeout=LIMIT_S)
     assert child.returncode == Exit.INTERRUPTED
     assert out.startswith("! ended by Ctrl-C: every promise held so far")

@@ -1,7 +1,11 @@
-"""Many seeds on all cores: for so long, or until they are done, or until Ctrl-C. What failed is told at once."""
+"""Many seeds on all cores: for so long, or until they are done, or until Ctrl-C. What failed is told at once.
+
+SIGTERM ends it as Ctrl-C does, with the sums so far: a shell that runs it in the background keeps Ctrl-C from it.
+"""
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterator
 
@@ -41,6 +45,7 @@ def run(wanted: Wanted, progress: Progress) -> Done:
     """Run them, and say how far it is."""
     began_s = time.monotonic()
     done = Done(Sum(), 0.0, wanted.jobs)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with Lanes(wanted.jobs) as lanes:
             for result in lanes.results(_scenarios(wanted, began_s, done)):
@@ -53,6 +58,8 @@ def run(wanted: Wanted, progress: Progress) -> Done:
                 progress.say(how_far(wanted, done))
     except KeyboardInterrupt:
         done.is_interrupted = True
+    finally:
+        signal.signal(signal.SIGTERM, before)
     done.took_s = time.monotonic() - began_s
     return done
 

@@ -6,6 +6,7 @@ outlive the process that started it for longer than one run.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import sys
 from typing import BinaryIO
@@ -47,8 +48,9 @@ def _receive(pipe: BinaryIO) -> bytes | None:
 
 
 def main() -> int:
-    while (scenario := receive_scenario(sys.stdin.buffer)) is not None:
-        send(sys.stdout.buffer, run(scenario))
+    with contextlib.suppress(BrokenPipeError):  # whoever asked is gone, and nobody is left to hear of it
+        while (scenario := receive_scenario(sys.stdin.buffer)) is not None:
+            send(sys.stdout.buffer, run(scenario))
     return 0
 
 
