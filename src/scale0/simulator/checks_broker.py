@@ -89,6 +89,7 @@ class BrokerChecks:
         self._anew: set[bytes] = set()  # accepted again, after its first outcome was evicted or lost
         self._current: tuple[Process, Task] | None = None
         self._accepted_before = 0
+        self._adopted_before = 0
         self._clock_off_s = host.clock_off_s  # at its start: what it does not see jump it cannot doubt
         self._is_fair = world.profile.kind == "fair"
         self._touched: list[Route] = []  # sessions of workers that spoke, or were given a task, since the last check
@@ -115,6 +116,7 @@ class BrokerChecks:
             self.answers.asked(process, route, message.id)  # type: ignore[union-attr]
             self._current = (process, message)  # type: ignore[assignment]
             self._accepted_before = self._accepted_or_adopted()
+            self._adopted_before = self.core.counters["forwarded_adopted"]
             if message.flags:  # type: ignore[union-attr]
                 self.world.count("rule", "resent")
         elif kind is Cancel:
@@ -147,8 +149,10 @@ class BrokerChecks:
         self._current = None
         is_nuisance = process.name.startswith("nuisance")  # it may drop its session at any moment
         if self._accepted_or_adopted() > self._accepted_before and not is_nuisance:
-            if self.peers.has_taken(task.id):
+            if self.core.counters["forwarded_adopted"] > self._adopted_before:
                 self.world.count("rule", "adopted")
+            elif self.peers.has_taken(task.id):
+                self.peers.runs_anew(task.id)
             timeout_s = task.remaining_ms / 1000 or self.core.settings.timeout_s(task.service)
             known = self.core.ledger.entries.get(task.id)
             deadline_s = known.deadline_s if known is not None else self.schedule.now + timeout_s

@@ -41,6 +41,7 @@ class PeerChecks:
         self._unsent: set[tuple[str, str]] = set()  # peers and services of which a task met a full pipe since
         self._held: dict[str, dict[bytes, Task]] = {}  # our tasks that it has
         self._taken: dict[bytes, Counter[str]] = {}  # tasks of others that came: how many answers each origin may get
+        self._run_anew: set[bytes] = set()  # of these, what has ended here and runs again, for its client itself
 
     # --- what comes -----------------------------------------------------------------------------------------------
 
@@ -115,7 +116,8 @@ class PeerChecks:
             self._forwarded(peer, message)
         elif isinstance(message, TaskReply):
             self._answered(peer, message.id, message.final)
-            self.checks.must_be_current(message)
+            if message.id not in self._run_anew:
+                self.checks.must_be_current(message)
         elif isinstance(message, Error) and message.id:
             self._answered(peer, message.id, True)
 
@@ -181,6 +183,13 @@ class PeerChecks:
         """Whether another broker waits for this task."""
         origins = self._taken.get(id_)
         return origins is not None and origins.total() > 0
+
+    def runs_anew(self, id_: bytes) -> None:
+        """Its client asks for it here, and the answer that waits for its origin is of the run before.
+
+        The origin gets that one when its link is back, and judges it (rule 7). To the client only the new run counts.
+        """
+        self._run_anew.add(id_)
 
     # --- between ----------------------------------------------------------------------------------------------------
 
