@@ -5,6 +5,9 @@ that waited at both may be given out by both, and a client may be told by one th
 runs it. That is excused, and counted, if both were active at one time within the life of the task, neither stood still
 then, and the task was first given out after that had begun. Nothing else is.
 
+A side is an epoch, not a broker: when the two have met, the one with the lower epoch follows the other, whose copy does
+not know what the follower gave out before. If that serves again, from the copy, it gives it out for the other side.
+
 Participants sort it out by the epochs: none obeys a lower one than it has seen (I9).
 """
 
@@ -32,8 +35,10 @@ class Splits:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._together: dict[tuple[str, str], list[tuple[float, float]]] = {}  # by pair: from when to when
-        self._gave_out: dict[bytes, dict[str, float]] = {}  # by token: brokers of pairs, and when they first did
+        # by pair: from when to when, and who was in the lower epoch
+        self._together: dict[tuple[str, str], list[tuple[float, float, str]]] = {}
+        # by token: brokers of pairs and their epochs, and when they first did
+        self._gave_out: dict[bytes, dict[tuple[str, int], float]] = {}
         self._born_s: dict[bytes, float] = {}  # by token
         self._told: dict[Socket, tuple[str, int]] = {}  # the pair and epoch that a connection has named
         self._seen: dict[SessionProcess, dict[str, int]] = {}  # the highest epoch of each pair
@@ -48,13 +53,15 @@ class Splits:
         times = self._together.setdefault(both, [])
         was_so = bool(times) and times[-1][1] == math.inf
         other = self.world.host_named(both[1] if host.name == both[0] else both[0])
-        is_so = is_active(host) and other is not None and is_active(other)
-        if is_so and not was_so:
+        if other is not None and is_active(host) and is_active(other):
+            if was_so:
+                return
             self.world.count("star moment", "both are active")
             self.world.trace.event(host.now, "star", f"{both[0]} and {both[1]} are both active")
-            times.append((host.now, math.inf))
-        elif was_so and not is_so:
-            times[-1] = (times[-1][0], host.now)
+            lower = min(host, other, key=lambda one: one.broker.state.epoch)
+            times.append((host.now, math.inf, lower.name))
+        elif was_so:
+            times[-1] = (times[-1][0], host.now, times[-1][2])
 
     def born(self, token: bytes) -> None:
         """A task is about to be submitted."""
@@ -63,19 +70,28 @@ class Splits:
 
     def given_out(self, host: BrokerHost, token: bytes) -> None:
         """A broker of a pair dispatches it, or forwards it."""
-        self._gave_out.setdefault(token, {}).setdefault(host.name, host.now)
+        self._gave_out.setdefault(token, {}).setdefault((host.name, host.broker.state.epoch), host.now)
 
     def taken_back(self, host: BrokerHost, token: bytes) -> None:
         """What it gave out was never started."""
-        self._gave_out.get(token, {}).pop(host.name, None)
+        self._gave_out.get(token, {}).pop((host.name, host.broker.state.epoch), None)
 
     def excuse(self, token: bytes, *, by_both: bool = True) -> bool:
-        """Whether both brokers of a pair gave this task out, or one of them, but not before both were active."""
-        given_s, born_s = self._gave_out.get(token, {}), self._born_s.get(token, 0.0)
+        """Whether both sides of a pair gave this task out, or one of them, but not before both were active.
+
+        If one broker did so for both sides, it was in the lower epoch, and first did so while both were active.
+        """
+        gave_out, born_s = self._gave_out.get(token, {}), self._born_s.get(token, 0.0)
         for both, times in self._together.items():
-            given = [given_s[name] for name in both if name in given_s]
-            is_meant = len(given) == 2 if by_both else bool(given)
-            if is_meant and any(from_s <= min(given) and born_s <= until_s for from_s, until_s in times):
+            given = {side: given_s for side, given_s in gave_out.items() if side[0] in both}
+            if len(given) < (2 if by_both else 1):
+                continue
+            names, first_s = {name for name, _ in given}, min(given.values())
+            is_of_one = by_both and len(names) == 1
+            if any(
+                from_s <= first_s and ((first_s <= until_s and lower in names) if is_of_one else born_s <= until_s)
+                for from_s, until_s, lower in times
+            ):
                 self.world.count("star moment", f"excused: {'run' if by_both else 'told'} by both")
                 return True
         return False
