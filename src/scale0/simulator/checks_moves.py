@@ -34,7 +34,7 @@ class MoveChecks:
         self._hops: Counter[SessionProcess] = Counter()  # in a row
         self._last_hop_s: dict[SessionProcess, float] = {}
         self._after_healing: Counter[SessionProcess] = Counter()
-        self._tried: dict[bytes, list[str]] = {}  # by route, for the answer that follows at once
+        self._tried: dict[bytes, list[str]] = {}  # by route, for the answer that follows in the same step
 
     # --- what brokers say -----------------------------------------------------------------------------------------
 
@@ -49,6 +49,10 @@ class MoveChecks:
             self.world.violation("rule 27", f"{host.name} named {again[0]} to one who had tried it")
         if tried is None and host.endpoint in message.endpoints:
             self.world.violation("rule 27", f"{host.name} sends somebody away to itself: {message.reason}")
+
+    def stepped(self) -> None:
+        """Who got no answer, as a disabled broker gives none, or 503: what is pushed to it later answers nothing."""
+        self._tried.clear()
 
     # --- what participants do -------------------------------------------------------------------------------------
 

@@ -246,6 +246,7 @@ class BrokerHost(Machine):
             return
         if self.world.stars.is_any:
             self.world.stars.stepped(self)
+        self.world.moves.stepped()
         self.checks.after_step()
         self.transitions.look()
         due_s = self.broker.next_deadline()
