@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from scale0.protocol.ids import show_id
+from scale0.protocol.codec import AnyMessage
+from scale0.protocol.ids import sequence_of, show_id
+from scale0.protocol.messages import Ping
 from scale0.simulator.process import Process
 
 
@@ -22,12 +24,21 @@ class AnswersSeen:
         self._answered: Counter[bytes] = Counter()
         self._meddled: set[tuple[bytes, bytes]] = set()  # route and id of another that it asked about
         self._owed: Counter[bytes] = Counter()  # answers owed to a REQ socket, by route
+        self._oldest: dict[Process, int] = {}  # the sequence of the first task that its client still waits for
 
     def asked(self, process: Process, route: bytes, id_: bytes) -> None:
         if is_of(process, id_):
             self._asked[id_] += 1
         else:
             self._meddled.add((route, id_))
+
+    def heard(self, process: Process, message: AnyMessage) -> None:
+        if isinstance(message, Ping):
+            self._oldest[process] = message.oldest_unanswered
+
+    def is_unwanted(self, process: Process, id_: bytes) -> bool:
+        """Rule 8: its client has said that it will not ask for it, as after a CANCEL that nobody has confirmed."""
+        return sequence_of(id_) < self._oldest.get(process, 0)
 
     def inherited(self, id_: bytes) -> None:
         """The partner of this broker was asked for it, and has told so."""

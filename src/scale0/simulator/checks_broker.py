@@ -107,8 +107,8 @@ class BrokerChecks:
         is_stranger = self._routes.get(process) != route and dialect.is_native and kind is not Connect
         if not is_stranger:
             self.workers.heard_s[process] = self.schedule.now
-            if self._absent:
-                self._absent.discard(process)
+            self.answers.heard(process, message)
+            self._absent.discard(process)
         self.world.counts[_FROM[dialect], kind.__name__] += 1
         if dialect.is_req or dialect.majordomo == 1:
             self.answers.owes(route)
@@ -281,8 +281,10 @@ class BrokerChecks:
         """Rule 2: replies for an absent client wait until their deadline, and a grace; after that it asks anew."""
         # Rule 3: one answer a request; a REQ client's CONNECT takes that of the task that it asked for before.
         latest_s = math.inf if is_req else self.schedule.now - self.core.settings.grace_s
-        for id_ in [id_ for id_, task in self.open.items() if task.process is process and task.deadline_s < latest_s]:
-            del self.open[id_]
+        is_gone = process.identity not in self.core.sessions.by_identity  # with all that its client waits for no more
+        for id_, task in [(id_, task) for id_, task in self.open.items() if task.process is process]:
+            if task.deadline_s < latest_s or (is_gone and self.answers.is_unwanted(process, id_)):
+                del self.open[id_]
 
     def _fell_silent(self) -> None:
         """Rule 25: what it held was answered before."""
