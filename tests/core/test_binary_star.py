@@ -11,7 +11,8 @@ from scale0.core.effects import Persist, Route, Send
 from scale0.core.star import Star
 from scale0.protocol.dialects import CLIENT, MDP1_WORKER, PEER
 from scale0.protocol.majordomo import MdpReady
-from scale0.protocol.messages import Connect, Error, NeedBroker, PeerStatus
+from scale0.protocol.messages import Connect, Error, NeedBroker, PeerStatus, Task
+from scale0.protocol.network import Document
 from tests.core.mesh import CLIENT_NONCE, SETTLED_S, Mesh, Node, document_of, network_of, pair_of
 from tests.core.star_kit import SEEN, SHORTLY_S, TAKEOVER_S, die_and_be_asked_for, pair_and_third
 
@@ -332,6 +333,36 @@ def test_what_a_peer_granted_is_void_when_it_becomes_the_partner() -> None:
     as_pair(primary, "back")
     primary.submit("eve", 1, "echo")
     assert primary.peer("back").forwarded == 0
+
+
+def one_waits_at(name: str) -> tuple[Mesh, dict[str, Node], Document]:
+    """prim, back, and third in another group. A task waits at `name`. The document: a pair, and third is near."""
+    mesh, nodes = network_of({"prim": {"group": "eu"}, "back": {"group": "eu"}, "third": {"group": "us"}})
+    by_name = {node.name: node for node in nodes}
+    by_name["third"].worker("w3", "echo")
+    by_name[name].worker("w", "echo")
+    by_name[name].client("eve")
+    mesh.run(SHORTLY_S)
+    by_name[name].submit("eve", 1, "echo")
+    by_name[name].submit("eve", 2, "echo")
+    pair = {"prim": {"group": "eu", "fallback_broker": "back"}, "back": {"group": "eu"}, "third": {"group": "eu"}}
+    return mesh, by_name, document_of(pair)
+
+
+def test_what_waits_does_not_leave_when_the_document_that_brings_a_peer_nearer_makes_a_standby() -> None:
+    mesh, nodes, document = one_waits_at("back")
+    nodes["prim"].apply(document)
+    mesh.run(SHORTLY_S)
+    assert (nodes["back"].mode, nodes["back"].codes("eve")) == ("passive", [301])
+    assert nodes["third"].heard("w3", Task) == [], "eve asks the primary for it"
+
+
+def test_primary_that_the_document_makes_gives_nothing_out_before_its_epoch_is_kept() -> None:
+    mesh, nodes, document = one_waits_at("prim")
+    arguments = {"document": msgspec.json.encode(document)}
+    _, effects = nodes["prim"].broker.manage("config_apply", arguments, mesh.now)
+    kinds = [type(effect.message if isinstance(effect, Send) else effect) for effect in effects]
+    assert kinds.index(Persist) < kinds.index(Task)
 
 
 def test_pair_is_dissolved_at_run_time_and_both_serve_for_themselves() -> None:

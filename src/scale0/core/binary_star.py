@@ -39,14 +39,12 @@ _ASKED_BY_ALL = (Star.DOUBTFUL, Star.YIELDING)  # they have sessions, which wait
 # --- beginning and end --------------------------------------------------------------------------------------------
 
 
-def follow_document(state: State, *, is_serving: bool) -> None:
-    """The document says whether we are of a pair. `is_serving`: we have served already, alone."""
+def pair_up(state: State, *, is_serving: bool) -> None:
+    """The document may make us one of a pair, or of another one. `is_serving`: we have served already, alone."""
     found = state.config.document.pair_of(state.settings.identity)
-    known = state.pair
     if found is None:
-        if known is not None:
-            _dissolve(state)
         return
+    known = state.pair
     primary, fallback = found
     is_primary = primary == state.settings.identity
     partner = fallback if is_primary else primary
@@ -73,11 +71,13 @@ def _start(state: State, is_primary: bool) -> Star:
     return Star.PRIMARY if is_primary or state.was_serving else Star.BACKUP
 
 
-def _dissolve(state: State) -> None:
-    """We are of no pair any more: a passive one has nothing to follow, and is a broker like any other."""
+def dissolve(state: State) -> None:
+    """If we are of no pair any more, a passive one has nothing to follow, and is a broker like any other."""
+    if state.pair is None or state.config.document.pair_of(state.settings.identity) is not None:
+        return
     replication.end(state)
     was = state.mode
-    partner = state.network.peers.get(state.pair.partner) if state.pair is not None else None
+    partner = state.network.peers.get(state.pair.partner)
     state.pair = None
     state.config.pair = ""
     state.doubt_at_s = math.inf

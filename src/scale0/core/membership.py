@@ -56,6 +56,10 @@ def follow_document(state: State, entry_before: BrokerEntry) -> None:
     """The document changed: brokers come and go, and each has its place in our order of forwarding."""
     network, document = state.network, state.config.document
     own = state.config.entry
+    # Rule 31: first of all, for whatever follows may give tasks out. A new standby has none to give, and a new primary
+    # none before its epoch is kept.
+    if own.identity and state.mode != "joining":
+        binary_star.pair_up(state, is_serving=_is_serving(state, entry_before))
     listed = {entry.identity: entry for entry in document.brokers if entry.identity != state.settings.identity}
     wanted = {peer.identity for peer in own.peers} or set(listed)
     if state.mode == "passive" and state.pair is not None:  # rule 31: it stays off the group's ports
@@ -211,11 +215,12 @@ def _follow_own_entry(state: State, before: BrokerEntry) -> None:
             modes.drain(state)
         return
     state.network.is_joining = False
-    is_serving = before.identity != "" and state.mode == "active"
+    is_serving = _is_serving(state, before)
     if state.mode == "joining":
         modes.enter(state, "active")
         state.started_s = state.now
-    binary_star.follow_document(state, is_serving=is_serving)
+    binary_star.pair_up(state, is_serving=is_serving)
+    binary_star.dissolve(state)
     if before.identity and entry.state != before.state:
         if entry.state == "disabled":
             modes.disable(state)
@@ -223,3 +228,8 @@ def _follow_own_entry(state: State, before: BrokerEntry) -> None:
             modes.enable(state)
     elif before.identity == "" and entry.state == "disabled" and state.mode == "active":
         modes.disable(state)
+
+
+def _is_serving(state: State, before: BrokerEntry) -> bool:
+    """Whether it has served already, under the document before this one."""
+    return before.identity != "" and state.mode == "active"
