@@ -7,10 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scale0.core.peer_status import CREDIT_MAX, NEWS_S
-from scale0.protocol.messages import PeerService, PeerStatus, Ready, ServiceOffer, Status, TaskReply
+from scale0.protocol.messages import (
+    Connect,
+    Disconnect,
+    PeerService,
+    PeerStatus,
+    Ready,
+    ServiceOffer,
+    Status,
+    TaskReply,
+)
 from tests.core.desk import Desk, Sent, only_task
 from tests.core.mesh import group_of, network_of
-from tests.core.neighbour import Neighbour, said, status
+from tests.core.neighbour import Neighbour, joining, said, status
 
 PAUSE_S = 2 * NEWS_S  # longer than the pace of news
 
@@ -157,6 +166,19 @@ def test_credit_counts_what_the_peer_has_here_already(desk: Desk) -> None:
     worker.reply(task)
     desk.pass_time(PAUSE_S)
     assert credit(desk) == 2
+
+
+def test_what_a_peer_gave_up_when_it_left_is_neither_listed_nor_counted_when_it_is_back(desk: Desk) -> None:
+    b2 = Neighbour(desk)
+    desk.worker("w", "echo", capacity=3)
+    desk.pass_time(PAUSE_S)
+    task = only_task(b2.forward(1, "echo"), "w")
+    b2.say(Disconnect(reason="no longer listed"))
+    (answer,) = said(b2.say(joining()), Connect)
+    assert answer.in_flight == []
+    desk.pass_time(PAUSE_S)
+    assert credit(desk) == 2, "2 are free, and of the one that runs it knows nothing"
+    assert task.id in desk.broker.state.ledger.entries, "its client may come here"
 
 
 def test_no_credit_without_a_free_slot(desk: Desk) -> None:

@@ -313,6 +313,16 @@ def test_peer_that_was_started_anew_has_lost_our_tasks_and_is_told_nothing_of_it
     assert b1.peer("b2").session.undelivered == []  # type: ignore[union-attr]
 
 
+def test_tasks_of_a_peer_that_has_left_end_when_another_process_takes_its_place(desk: Desk) -> None:
+    b2 = Neighbour(desk)
+    desk.worker("w", "echo")
+    b2.forward(1, "echo")
+    b2.say(Disconnect())
+    sent = b2.say(joining(nonce=b"another!"))
+    assert [cancel.id for cancel in said(sent, Cancel, "w")] == [b2.id(1)]
+    assert not desk.broker.state.ledger.entries
+
+
 def test_outcome_of_a_lost_peers_task_waits_for_it() -> None:
     mesh, (b1, b2) = network_of({"b1": {}, "b2": {}})
     b1.worker("w", "echo")

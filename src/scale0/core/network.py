@@ -60,7 +60,7 @@ class Peer:
     active_since_s: float = 0.0
     # tasks
     workers: dict[str, Worker] = field(default_factory=dict)  # it as a worker, one a service that it has credit for
-    held: dict[TaskId, str] = field(default_factory=dict)  # its tasks that were taken here: id → service
+    held: dict[TaskId, str] = field(default_factory=dict)  # its tasks here that it has not given up: id → service
     forwarded: int = 0
     received: int = 0
     # what it was told

@@ -63,6 +63,8 @@ def _leave(state: State, session: Session, message: Disconnect) -> None:
     if message.is_drained:
         afar.take_all_back(state, peer)
     peers.unlink(state, peer, message.reason or "it left")
+    # What it has here it counts as lost. It runs on, for its client may come, but takes none of its room if it is back.
+    peer.held.clear()
 
 
 def _asked_for_state(state: State, session: Session, message: SnapshotReq) -> None:

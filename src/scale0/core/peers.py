@@ -306,10 +306,8 @@ def abandon(state: State, peer: Peer, why: str) -> None:
     session = peer.session
     assert session is not None, "only a former session has tasks"
     session.is_absent = True
-    for task_id in peer.held:
-        entry = state.ledger.entries.get(task_id)
-        if entry is not None and entry.client is session:
-            routing.abandon(state, entry, why)
+    for entry in [entry for entry in state.ledger.entries.values() if entry.client is session]:
+        routing.abandon(state, entry, why)
     peer.held.clear()
     session.undelivered.clear()
     session.undelivered_bytes = 0
