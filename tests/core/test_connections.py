@@ -132,6 +132,20 @@ def test_task_that_never_reached_a_worker_that_moved_waits_again(desk: Desk) -> 
     assert again.attempt == 1, "the first one was none"
 
 
+def test_slot_is_freed_by_the_reply_to_an_attempt_before_the_one_that_was_lost_on_the_way(desk: Desk) -> None:
+    worker = desk.worker("w", "greet")
+    sent = only_task(desk.client("ada").submit("greet"), "w")
+    worker.connect(
+        route="w-new", in_flight=[sent.id]
+    )  # another attempt of it, of which it has not heard that it counted
+    worker.ready(in_flight=[sent.id])
+    sent.attempt = 2
+    assert codes(worker.reply(sent)) == [("ada", 502)]
+    held = desk.broker.state.sessions.by_identity["w"].worker
+    assert held is not None
+    assert held.slots == {}
+
+
 def test_task_that_was_sent_before_what_the_workers_list_covers_is_lost(desk: Desk) -> None:
     worker = desk.worker("w", "greet")
     only_task(desk.client("ada").submit("greet"), "w")

@@ -152,6 +152,7 @@ def reconcile(state: State, worker: Worker, listed: list[bytes], covers_s: float
             routing.take_back(state, entry)
         else:
             routing.lose_attempt(state, entry, f"{worker.session.identity} lost it with its connection")
+    worker.listed = frozenset(held)
     worker.slots = {task_id: attempt or _attempt_of(state, task_id, worker) for task_id, attempt in held.items()}
 
 

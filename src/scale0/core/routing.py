@@ -160,6 +160,9 @@ def reply(state: State, session: Session, message: TaskReply) -> None:
     else:
         state.counters["late_replies"] += 1
         state.network.is_dirty = True  # a slot is free again, and no task was settled that would tell it
+        other = state.ledger.entries.get(message.id)
+        if is_freed and other is not None and other.worker is worker:  # what was sent last is not what it held
+            lose_attempt(state, other, f"{session.identity} lost it with its connection")
     if is_freed and (not worker.is_listed or worker.is_paused):
         feed(state, worker)
 

@@ -36,6 +36,7 @@ class Worker:
     capacity: int = 1
     slots: dict[TaskId, int] = field(default_factory=dict)  # what it holds: task id → attempt
     stuck: dict[TaskId, None] = field(default_factory=dict)  # slots whose task was settled without it
+    listed: frozenset[TaskId] = frozenset()  # what it said it holds when it came back: ids, without their attempts
     has_heartbeat: bool = True
     is_negotiating: bool = True
     is_paused: bool = False  # returned a task, or its pipe was full: gets nothing until it is heard
@@ -67,9 +68,13 @@ class Worker:
 
 
 def release(worker: Worker, task_id: TaskId, attempt: int) -> bool:
-    """Free the slot that this attempt holds; False if it holds none."""
+    """Free the slot that this attempt holds; False if it holds none.
+
+    A worker that came back lists ids. The attempt that was sent last may not have reached it before its connection
+    broke, and what it holds is one before, whose reply is the last word that comes for this slot.
+    """
     held = worker.slots.get(task_id)
-    if held is None or (held != attempt and held != ANY_ATTEMPT):
+    if held is None or (held != attempt and held != ANY_ATTEMPT and task_id not in worker.listed):
         return False
     del worker.slots[task_id]
     if worker.stuck:

@@ -9,10 +9,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+import msgspec
+
 from scale0.protocol.codec import AnyMessage
 from scale0.protocol.ids import sequence_of, show_id
 from scale0.protocol.messages import Ping
 from scale0.simulator.process import Process
+
+
+class Accepted(msgspec.Struct):
+    """A task that the broker accepted and has not answered."""
+
+    process: Process
+    service: str
+    token: bytes
+    deadline_s: float
+    was_announced: bool  # its service, when the task came
+    was_resent: bool  # it may have run under another broker, or under this one in another life
 
 
 class AnswersSeen:

@@ -12,8 +12,6 @@ import heapq
 import math
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from scale0.core import connections
 from scale0.core.effects import Route, Send
 from scale0.protocol.codec import AnyMessage
@@ -35,7 +33,7 @@ from scale0.protocol.messages import (
     Task,
     TaskReply,
 )
-from scale0.simulator.answers_seen import AnswersSeen, is_of
+from scale0.simulator.answers_seen import Accepted, AnswersSeen, is_of
 from scale0.simulator.checks_config import NAMES_A_VERSION
 from scale0.simulator.checks_peers import PeerChecks
 from scale0.simulator.network import Connection
@@ -54,17 +52,6 @@ _FROM = {dialect: f"from {dialect.name}" for dialect in DIALECTS}
 _TO = {dialect: f"to {dialect.name}" for dialect in DIALECTS}
 SILENT_MODES = frozenset(("disabled", "passive"))
 NOT_ACCEPTED = frozenset((301, 400, 401, 403, 404, 413, 426, 429, 501, 503))
-
-
-class Accepted(msgspec.Struct):
-    """A task that the broker accepted and has not answered."""
-
-    process: Process
-    service: str
-    token: bytes
-    deadline_s: float
-    was_announced: bool  # its service, when the task came
-    was_resent: bool  # it may have run under another broker, or under this one in another life
 
 
 class BrokerChecks:

@@ -81,8 +81,12 @@ class EndChecks:
         """Nothing is in flight, so every worker's slots are free as soon as its last handler ends."""
         world = self.world
         longest_s = world.profile.liveness * world.profile.interval_s + world.profile.slow_s + 10.0
+        end_s = world.schedule.now + longest_s
         self._until(
-            lambda: not self._taken(), world.schedule.now + longest_s, "a worker's slot is never freed (rule 6)"
+            lambda: not self._taken(),
+            end_s,
+            "a worker's slot is never freed (rule 6):",
+            lambda: ", ".join(self._taken()),
         )
 
     def _taken(self) -> list[str]:

@@ -199,6 +199,8 @@ class StarChecks:
             self._serves(host, before)
         if now in WAITS:
             self._stood_still.pop(host.name, None)
+            if before is None:  # it served alone, until a document made it a standby
+                host.knows_nothing_more()
         if now is Star.YIELDING:
             host.checks.ended()  # what it holds is the other's to answer
 
