@@ -77,6 +77,10 @@ class AnswersSeen:
         """The answer could not be sent."""
         self._answered[id_] -= 1
 
+    def owes_as(self, before: AnswersSeen) -> None:
+        """Connections outlast what the broker forgets: the gate answers who asked before, and owes one answer each."""
+        self._owed = before._owed
+
     def owes(self, route: bytes) -> None:
         self._owed[route] += 1
 

@@ -126,8 +126,10 @@ class BrokerHost(Machine):
 
     def knows_nothing_more(self) -> None:
         """It waits for its partner, which has to tell it everything: what it does from here on is judged anew."""
-        self.checks.ended()
+        before = self.checks
+        before.ended()
         self.checks = BrokerChecks(self.world, self, self.broker.state.mode)
+        self.checks.answers.owes_as(before.answers)
 
     def tick(self) -> None:
         now = self.schedule.now
