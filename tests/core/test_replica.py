@@ -17,6 +17,7 @@ from scale0.protocol.messages import (
     Connect,
     Disconnect,
     Flag,
+    PeerStatus,
     Ping,
     Ready,
     ServiceOffer,
@@ -426,6 +427,57 @@ def test_what_a_fresh_copy_does_not_know_may_have_run_if_its_client_was_here_bef
     assert (fallback.codes("ada"), fallback.heard("w", Task)) == ([502], [])
     fallback.submit("ada", 8, "echo")
     assert [task.id for task in fallback.heard("w", Task)] == [id_of("ada", 8)], "a new one is as ever"
+
+
+def test_copy_of_a_standby_that_stood_still_is_as_old_as_the_last_answer_before() -> None:
+    mesh, primary, fallback = pair_of()
+    primary.worker("w", "once", capacity=0)
+    primary.client("ada")
+    primary.submit("ada", 1, "once", timeout_s=100.0)
+    mesh.cut("prim", "back")
+    fallback.is_up = False
+    mesh.run(TAKEOVER_S - SHORTLY_S)
+    said = [frames for sender, _, _, frames in mesh.delayed if sender is primary]
+    mesh.run(TAKEOVER_S)
+    fallback.is_up = True
+    session = fallback.peer("prim").session
+    assert said
+    assert session is not None
+    for frames in said:  # it reads what was said while it stood still, and then nothing more
+        fallback.do(fallback.broker.receive(session.route, PEER, native.decode(frames), mesh.now))
+    mesh.run(TAKEOVER_S + SHORTLY_S)
+    fallback.client("ada", epochs=SEEN)
+    assert (star(fallback), fallback.codes("ada")) == (Star.ACTIVE, [502])
+
+
+def test_copy_is_not_the_younger_for_an_answer_to_an_earlier_question() -> None:
+    mesh, primary, fallback = pair_of()
+    pair, session = fallback.state.pair, fallback.peer("prim").session
+    assert pair is not None
+    assert session is not None
+    begun_s = mesh.now
+    mesh.run(TAKEOVER_S)
+    told = [status for status in mesh.between("prim", "back", PeerStatus) if status.echo]
+    assert len(told) > 1, "it asks, and is answered, all the time"
+    assert pair.synced_s > begun_s
+    synced_s, primary.is_up = pair.synced_s, False
+    mesh.run(SHORTLY_S)
+    fallback.do(fallback.broker.receive(session.route, PEER, told[0], mesh.now))
+    assert pair.synced_s == synced_s
+
+
+@pytest.mark.parametrize("intervals", [1.0, 1.5, 3.0, 5.0])
+def test_copy_is_trusted_at_a_takeover_however_short_the_timeout_is(intervals: float) -> None:
+    mesh, primary, fallback = pair_of(takeover_timeout_s=intervals * 2.5)
+    primary.worker("w", "once", capacity=0)
+    primary.client("ada")
+    primary.submit("ada", 1, "once", timeout_s=100.0)
+    mesh.run(SETTLED_S)
+    primary.kill()
+    mesh.run(intervals * 2.5 + SHORTLY_S)
+    fallback.client("ada", epochs=SEEN)
+    assert (star(fallback), fallback.codes("ada")) == (Star.ACTIVE, [])
+    assert fallback.state.ledger.queued == 1
 
 
 def test_copy_that_is_not_whole_is_not_trusted() -> None:

@@ -150,10 +150,12 @@ def heard(state: State, peer: Peer, message: PeerStatus) -> None:
         _open_epoch(state)  # the other has served in a higher one: participants would not obey ours
     if pair.star is Star.PASSIVE and pair.other is Star.ACTIVE:
         # What is streamed comes before what is said after it: a higher number than ours means that something is lost.
-        if pair.is_whole and message.stream == pair.seq:
-            pair.synced_s = state.now
-        else:
+        if not pair.is_whole or message.stream != pair.seq:
             replica.fetch(state, peer)
+        elif message.echo and is_fresh:
+            # Only an answer has an age that we know: what else we read may have waited while we stood still, or under
+            # way, and the other may long have given us up.
+            pair.synced_s = pair.asked_s
 
 
 def asked(state: State) -> bool:
@@ -304,7 +306,7 @@ def _follow(state: State) -> None:
     pair.star = Star.PASSIVE
     pair.hand_over_by_s = None
     pair.is_whole = False
-    pair.fetched_s = -math.inf
+    pair.fetched_s = pair.synced_s = pair.asked_s = -math.inf  # what was said of a former copy says nothing of this one
     keep(state, is_serving=False)
     if pair.is_stopping:
         pair.is_stopping = False

@@ -67,5 +67,5 @@ def look_again(state: State) -> None:
     pair = state.pair
     assert pair is not None, "only one of a pair counts the other's time"
     peer = state.network.peers.get(pair.partner)
-    is_linked = peer is not None and peer.is_linked and pair.star is Star.ACTIVE
+    is_linked = peer is not None and peer.is_linked and pair.star in (Star.ACTIVE, Star.PASSIVE)
     state.doubt_at_s = (max(pair.told_s, pair.heard_s) if is_linked else state.now) + state.settings.takeover_s

@@ -71,7 +71,6 @@ def take(state: State, session: Session, message: Stream) -> None:
         pair.is_whole = False
         return
     pair.seq = message.seq
-    pair.synced_s = state.now
     state.post(session.route, session, StreamAck(seq=message.seq))
 
 

@@ -7,13 +7,14 @@ import math
 from scale0.core import binary_star, doubt, groups, peer_status, recording, replica, routing
 from scale0.core.effects import Route, Send
 from scale0.core.network import Peer
-from scale0.core.star import Star
+from scale0.core.star import Pair, Star
 from scale0.core.state import State
 from scale0.protocol.codes import Code
 from scale0.protocol.dialects import Dialect
 from scale0.protocol.messages import ChangeBroker, Connect, Error, NeedBroker, PeerStatus
 from scale0.protocol.network import BrokerEntry
 
+ASK_TAKEOVERS = 0.25  # between two questions of one that follows: an answer has so long to come
 RETRY_S = 0.1  # the least that a participant is asked to wait before it comes again
 
 
@@ -36,10 +37,21 @@ def describe(state: State, peer: Peer, message: PeerStatus, echo: int) -> None:
     is_there = state.mode in ("active", "holding", "passive")
     message.star = pair.star.value if is_there else ""
     message.stream = state.stream.seq if state.stream is not None and not state.stream.is_lost else 0
-    message.ask = pair.challenge if pair.star is Star.DOUBTFUL else 0
+    message.ask = _question(state, pair)
     message.echo = echo
     pair.told_s = state.now
     doubt.look_again(state)
+
+
+def _question(state: State, pair: Pair) -> int:
+    """One in doubt asks the same until it is answered; one that follows asks anew, to know how old its copy is."""
+    if pair.star is Star.DOUBTFUL:
+        return pair.challenge
+    if pair.star is not Star.PASSIVE or state.now < pair.asked_s + ASK_TAKEOVERS * state.settings.takeover_s:
+        return 0
+    pair.challenge += 1
+    pair.asked_s = state.now
+    return pair.challenge
 
 
 def condition(state: State) -> str:

@@ -131,12 +131,13 @@ class Pair:
     heard_s: float  # the other is waited for since then, unless it was heard later
     epoch_seen: int = 0  # the highest of this pair that anybody has told
     other: Star | None = None  # what the other last said that it is
-    challenge: int = 0  # the number that the other must repeat before one in doubt goes on
+    challenge: int = 0  # the last question: the number that the other must repeat
+    asked_s: float = -math.inf  # when one that follows put it
     told_s: float = 0.0  # when the other was last told that we live
     # following
     seq: int = 0  # the last STREAM that was taken
     is_whole: bool = False  # the copy is complete, as far as the other has told
-    synced_s: float = -math.inf  # when it was last known to be so
+    synced_s: float = -math.inf  # when the question was put to which the other last answered that it is so
     fetched_s: float = -math.inf  # when a copy was last asked for
     # giving way, and doubt
     was_followed: bool = False  # when it began the other had a copy
