@@ -199,8 +199,9 @@ class StarChecks:
             self._serves(host, before)
         if now in WAITS:
             self._stood_still.pop(host.name, None)
-            if before is None:  # it served alone, until a document made it a standby
-                host.knows_nothing_more()
+            state = host.broker.state
+            if before is None and state.mode == "passive" and not state.sessions.by_identity:
+                host.knows_nothing_more()  # it served alone, until a document made it a standby
         if now is Star.YIELDING:
             host.checks.ended()  # what it holds is the other's to answer
 
