@@ -2,7 +2,7 @@
 //
 // Roles and tiers come from the server (`me.commands`), so that the page cannot know them otherwise than it. An action is
 // pending until its answer *and* the event with its command id are there; the page never shows a change that it only hopes for.
-import { classes, html, useEffect, useRef, useState } from "./lib.js";
+import { classes, html, useLayoutEffect, useRef, useState } from "./lib.js";
 import * as api from "./api.js";
 import { lineOf, number, plural, visible } from "./format.js";
 import { CommandLine, State } from "./parts.js";
@@ -135,7 +135,8 @@ export function Confirm() {
   const wish = dialog.value;
   const element = useRef(null);
   const [typed, setTyped] = useState("");
-  useEffect(() => {
+  // With the layout, so that a dialog that can be seen can be closed: Escape does nothing to one that is not open yet.
+  useLayoutEffect(() => {
     setTyped("");
     if (wish && !element.current.open) element.current.showModal();
   }, [wish]);

@@ -1,5 +1,5 @@
 // What stands around every screen: whose network this is, who looks at it, how old what he sees is, and the verdict.
-import { classes, effect, html, useEffect, useRef, useState } from "./lib.js";
+import { classes, effect, html, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
 import { begin, brokerActions, whyOff } from "./actions.js";
 import * as api from "./api.js";
 import { listingLine, number, visible } from "./format.js";
@@ -156,7 +156,7 @@ export function Palette() {
   const [text, setText] = useState("");
   const [place, setPlace] = useState(0);
   const [found, setFound] = useState([]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!palette.value) return;
     setText("");
     setPlace(0);
@@ -204,7 +204,7 @@ async function lookUp(word) {
 
 export function Help() {
   const element = useRef(null);
-  useEffect(() => { if (help.value && !element.current.open) element.current.showModal(); }, [help.value]);
+  useLayoutEffect(() => { if (help.value && !element.current.open) element.current.showModal(); }, [help.value]);
   if (!help.value) return null;
   const close = () => { help.value = false; };
   return html`<dialog ref=${element} data-testid="help" aria-labelledby="help-title" onClose=${close} onCancel=${close}>
