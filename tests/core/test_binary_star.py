@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from scale0.core import binary_star
 from scale0.core.effects import Persist, Route, Send
 from scale0.core.star import Star
 from scale0.protocol.dialects import CLIENT, MDP1_WORKER, PEER
@@ -442,3 +443,20 @@ def test_other_changes_of_the_document_leave_the_pair_as_it_is() -> None:
     mesh.run(3.0)
     assert (star(primary), star(fallback), primary.state.epoch) == (Star.ACTIVE, Star.PASSIVE, 3)
     assert fallback.state.settings.grace_s == 2.0
+
+
+def test_epoch_that_is_above_the_others_is_kept_before_what_waited_for_it_leaves() -> None:
+    mesh, primary, _ = pair_of()
+    primary.worker("w", "echo")
+    primary.client("eve")
+    mesh.run(SHORTLY_S)
+    mesh.cuts.add(frozenset(("prim", "back")))
+    primary.submit("eve", 1, "echo")
+    peer, pair = primary.peer("back"), primary.state.pair
+    assert pair is not None
+    version = primary.state.config.packed_version
+    above = primary.state.epoch + 1
+    status = PeerStatus(identity="back", state="passive", star="backup", epoch=above, config_version=version)
+    binary_star.heard(primary.state, peer, status)
+    kinds = [type(effect.message if isinstance(effect, Send) else effect) for effect in primary.state.take_effects()]
+    assert kinds.index(Persist) < kinds.index(Task)

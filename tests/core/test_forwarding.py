@@ -405,6 +405,19 @@ def test_adopted_task_belongs_to_its_new_broker() -> None:
     assert b2.bodies("ada") == [b"done"]
 
 
+def test_client_that_comes_back_gets_the_outcome_that_was_kept_though_its_task_runs_for_another_broker() -> None:
+    mesh, b1, b2 = pair(idempotent=True)
+    b2.client("ada")
+    b2.submit("ada", 1, "echo")
+    b2.answer("w")
+    assert b2.bodies("ada") == [b"done"]
+    b1.submit("ada", 1, "echo", flags=Flag.RESENT)  # she had gone to the other one meanwhile
+    mesh.run(SHORTLY_S)
+    b2.submit("ada", 1, "echo", flags=Flag.RESENT)
+    assert b2.bodies("ada") == [b"done"]
+    assert b2.state.counters["forwarded_adopted"] == 0
+
+
 def test_task_that_its_client_has_asked_for_here_is_returned_to_a_former_origin(desk: Desk) -> None:
     worker = desk.worker("w", "echo", capacity=2, idempotent=True)
     b2 = Neighbour(desk)

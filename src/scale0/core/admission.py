@@ -53,11 +53,11 @@ def task(state: State, session: Session, message: Task) -> None:
 
 def _is_known(state: State, session: Session, message: Task, sequence: int) -> bool:
     """An id that may have been here before: open, settled, or acknowledged. False if it is not held."""
-    if message.id in state.ledger.entries:
-        _hear_repeated(state, session, message)
-    elif sequence in session.kept:
+    if sequence in session.kept:  # also if it runs once more, for a broker that its client had gone to meanwhile
         state.counters["outcomes_repeated"] += 1
         delivery.deliver(state, session, session.kept[sequence], message.service)
+    elif message.id in state.ledger.entries:
+        _hear_repeated(state, session, message)
     elif sequence < session.floor:
         state.counters["tasks_after_acknowledgement"] += 1
     else:

@@ -18,6 +18,7 @@ import math
 from scale0.core import (
     afar,
     doubt,
+    epochs,
     handover,
     liveness,
     membership,
@@ -28,9 +29,9 @@ from scale0.core import (
     replication,
     standby,
 )
-from scale0.core.effects import Persist, Stopped
+from scale0.core.effects import Stopped
 from scale0.core.network import Peer
-from scale0.core.star import Event, Pair, Star, Verdict, decide, event_of, next_epoch
+from scale0.core.star import Event, Pair, Star, Verdict, decide, event_of
 from scale0.core.state import State
 from scale0.protocol.messages import PeerStatus
 
@@ -57,7 +58,7 @@ def pair_up(state: State, *, is_serving: bool) -> None:
     if peer is not None:  # of a pair only one has work and workers
         afar.void_credit(state, peer)
     if star is Star.ACTIVE:
-        _open_epoch(state)
+        epochs.open_next(state)
     elif is_serving:
         standby.turn_away(state, f"this broker is the fallback of {primary} from now on")
     if star is not Star.ACTIVE and state.mode in ("active", "holding"):
@@ -138,16 +139,16 @@ def heard(state: State, peer: Peer, message: PeerStatus) -> None:
     if pair.other is None:  # it is disabled, or does not know of the pair yet
         replication.end(state)
         return
-    if pair.other in (Star.PRIMARY, Star.BACKUP):  # another process than the one that followed
-        replication.end(state)
     is_ahead = (message.epoch, not pair.is_primary) > (state.epoch, pair.is_primary)
     event = event_of(pair.other, is_ahead=is_ahead)
+    if pair.other in (Star.PRIMARY, Star.BACKUP):  # another process than the one that followed
+        epochs.keep_ahead(state)
+        replication.end(state)
     is_fresh = message.echo == pair.challenge
     if pair.star is Star.DOUBTFUL and not is_fresh and event is not Event.PEER_ACTIVE_AHEAD:
         return  # it may have been said before we stood still
     _obey(state, event)
-    if pair.star is Star.ACTIVE and pair.epoch_seen > state.epoch:
-        _open_epoch(state)  # the other has served in a higher one: participants would not obey ours
+    epochs.keep_ahead(state)
     if pair.star is Star.PASSIVE and pair.other is Star.ACTIVE:
         # What is streamed comes before what is said after it: a higher number than ours means that something is lost.
         if not pair.is_whole or message.stream != pair.seq:
@@ -239,7 +240,7 @@ def _serve(state: State, event: Event) -> None:
     if has_rival and was in (Star.DOUBTFUL, Star.YIELDING):
         replica.distrust(state)
     has_served, former = state.was_serving, state.epoch
-    _open_epoch(state)
+    epochs.open_next(state)
     recording.failover(state, "took_over", former_epoch=former, was=was.name.lower())
     if event is Event.ASKED and (was is not Star.PRIMARY or has_served):
         text = (
@@ -307,7 +308,7 @@ def _follow(state: State) -> None:
     pair.hand_over_by_s = None
     pair.is_whole = False
     pair.fetched_s = pair.synced_s = pair.asked_s = -math.inf  # what was said of a former copy says nothing of this one
-    keep(state, is_serving=False)
+    epochs.keep(state, is_serving=False)
     if pair.is_stopping:
         pair.is_stopping = False
         modes.enter(state, "draining")
@@ -379,21 +380,6 @@ def next_s(state: State) -> float:
     if pair.star in _ASKED_BY_ALL and silence_s(state) < state.settings.takeover_s:
         times.append(state.now + state.settings.takeover_s - silence_s(state))
     return min(times)
-
-
-def _open_epoch(state: State) -> None:
-    """The epoch is persisted before anything is done in it: effects are carried out in order."""
-    pair = state.pair
-    assert pair is not None, "only one of a pair has epochs"
-    state.epoch = next_epoch(max(state.epoch, pair.epoch_seen), is_primary=pair.is_primary)
-    pair.epoch_seen = state.epoch
-    state.config.broker_epoch = state.epoch
-    keep(state, is_serving=True)
-
-
-def keep(state: State, *, is_serving: bool) -> None:
-    state.was_serving = is_serving
-    state.effects.append(Persist("active", state.epoch, is_serving))
 
 
 _STARS = {star.value for star in Star}

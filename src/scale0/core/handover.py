@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from scale0.core import afar, binary_star, modes, recording, replication, standby
+from scale0.core import afar, binary_star, epochs, modes, recording, replication, standby
 from scale0.core.star import Star
 from scale0.core.state import State
 from scale0.errors import ProtocolError
@@ -56,7 +56,7 @@ def give_way(state: State) -> None:
     pair.was_followed = True
     pair.heard_s = state.now
     modes.enter(state, "passive")
-    binary_star.keep(state, is_serving=False)
+    epochs.keep(state, is_serving=False)
     state.doubt_at_s = math.inf
     standby.tell(state)
 
