@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scale0.core import binary_star, doubt, link, replica, replication, routing
+from scale0.core import binary_star, doubt, epochs, link, replica, replication, routing
 from scale0.core.broker import Broker
 from scale0.core.effects import Effect, Persist, Send
 from scale0.core.ledger import Entry
@@ -47,17 +47,17 @@ bug = Bugs()
 
 @bug("I9")
 def an_activation_opens_no_new_epoch(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(binary_star, "next_epoch", lambda seen, *, is_primary: max(seen, 1))
+    patch.setattr(epochs, "next_epoch", lambda seen, *, is_primary: max(seen, 1))
 
 
 @bug("I9")
 def both_count_epochs_alike(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(binary_star, "next_epoch", lambda seen, *, is_primary: seen + 1)
+    patch.setattr(epochs, "next_epoch", lambda seen, *, is_primary: seen + 1)
 
 
 @bug("I9")
 def an_epoch_is_not_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(binary_star, "keep", lambda state, *, is_serving: None)
+    patch.setattr(epochs, "keep", lambda state, *, is_serving: None)
 
 
 @bug("I9")
