@@ -157,7 +157,8 @@ class PeerChecks:
         self.world.count("rule", "forwarded to a fallback group")
         if task.attempt > 1:  # a repetition may pass over the broker that has just lost the worker
             return
-        if self.host.broker.state.stream is not None:  # it may have waited for the fallback's word since it was decided
+        entry = self.core.ledger.entries.get(task.id)
+        if entry is None or entry.sent_s < self.core.now:  # decided before: it has waited for the fallback's word since
             return
         pair = self.host.broker.state.pair
         partner = pair.partner if pair is not None else ""  # of a pair only one has work: it gets none from the other
