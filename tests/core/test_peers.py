@@ -171,6 +171,20 @@ def test_higher_identity_that_is_dialing_refuses_the_link_of_the_lower_one() -> 
     assert not [effect for effect in effects if isinstance(effect, HangUp)]
 
 
+def test_connect_of_a_lower_identity_that_comes_after_its_answer_does_not_move_the_link() -> None:
+    desk, dial = dialing_desk("b2", "b1")
+    desk.broker.receive(dial.route, PEER, joining("b1", is_joining=False, serial=2), desk.now)
+    assert not desk.say("b1", PEER, joining("b1", is_joining=False, serial=1)), "it has hung up there"
+    assert not [effect for effect in desk.others if isinstance(effect, HangUp)]
+    assert desk.broker.state.sessions.by_route[dial.route].identity == "b1"
+    assert desk.counters["connects_overtaken"] == 1
+
+
+def test_each_connect_of_a_broker_has_a_higher_serial(desk: Desk) -> None:
+    answers = [said(desk.say(route, PEER, joining()), Connect)[0] for route in ("one", "two")]
+    assert [answer.serial for answer in answers] == [1, 2]
+
+
 def test_lower_identity_that_is_dialing_takes_the_link_of_the_higher_one_and_hangs_up_its_own() -> None:
     desk, dial = dialing_desk("b1", "b2")
     answer = desk.say("b2", PEER, joining("b2", is_joining=False))

@@ -32,10 +32,10 @@ def connect(state: State, route: Route, dialect: Dialect, message: Connect) -> N
         state.counters[f"refused_{refusal.code}"] += 1
         state.effects.append(Send(route, dialect, refusal))
         return
-    if is_overtaken(state, message):
+    known = state.sessions.by_identity.get(message.identity)
+    if is_overtaken(known, message):
         state.counters["connects_overtaken"] += 1
         return
-    known = state.sessions.by_identity.get(message.identity)
     speaker = state.sessions.by_route.get(route)
     if speaker is not None and speaker is not known:
         close(state, speaker, "its connection took another identity")
@@ -55,12 +55,12 @@ def connect(state: State, route: Route, dialect: Dialect, message: Connect) -> N
     heard_again(state, session)
 
 
-def is_overtaken(state: State, message: Connect) -> bool:
+def is_overtaken(known: Session | None, message: Connect) -> bool:
     """Rule 9: a CONNECT that comes after a later one, over a connection that its process has left, is not heard.
 
-    What it lists is of the past. Were it believed, what was sent since would count as never received, and run twice.
+    What it lists is of the past. Were it believed, what was sent since would count as never received, and run twice;
+    and what is sent next would go where nobody is.
     """
-    known = state.sessions.by_identity.get(message.identity)
     return known is not None and known.nonce == message.nonce and 0 < message.serial < known.serial
 
 

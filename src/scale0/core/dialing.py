@@ -150,6 +150,7 @@ def nobody_there(state: State, route: Route) -> None:
 
 
 def connect_message(state: State, in_flight: list[bytes]) -> Connect:
+    state.network.serial += 1
     return Connect(
         identity=state.settings.identity,
         nonce=state.network.nonce,
@@ -158,6 +159,7 @@ def connect_message(state: State, in_flight: list[bytes]) -> Connect:
         broker=msgspec.to_builtins(entry_for(state.local)),
         network=state.settings.network if state.config.version.number else "",
         is_joining=state.network.is_joining,
+        serial=state.network.serial,
     )
 
 

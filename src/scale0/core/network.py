@@ -118,6 +118,7 @@ class Network:
         self.has_warned = False  # that everybody who answers is joining too
         self.is_joining = False  # it asks to be entered into the document
         self.links = 0  # dialed so far
+        self.serial = 0  # of the last CONNECT
         self.is_dirty = False  # something changed that peers should hear soon
         self.looked_at = (0, 0)  # accepted and settled tasks when credits were last counted
         self.listens_to: list[str] = []

@@ -48,10 +48,14 @@ def connect(state: State, route: Route, message: Connect) -> None:
     if refusal is not None:
         _refuse(state, route, message, refusal, dialed)
         return
+    known = state.network.peers.get(message.identity)
+    if known is not None and connections.is_overtaken(known.session, message):
+        state.counters["connects_overtaken"] += 1
+        return
     speaker = state.sessions.by_route.get(route)
     if speaker is not None and speaker.identity != message.identity:
         unlink(state, state.network.of(speaker), "its connection took another identity")
-    peer = state.network.peers.get(message.identity) or _meet(state, message)
+    peer = known or _meet(state, message)
     if dialed is not peer.dialing:
         _use_link(state, peer, dialed)
     is_new = _link(state, peer, route, message)
@@ -190,6 +194,7 @@ def _link(state: State, peer: Peer, route: Route, message: Connect) -> bool:
 
 def _come_up(state: State, peer: Peer, message: Connect, *, is_new: bool) -> None:
     assert peer.session is not None, "it was linked just now"
+    peer.session.serial = message.serial
     peer.dialing.failures = 0
     peer.asked_version = b""
     peer.is_joining = message.is_joining

@@ -173,7 +173,7 @@ class Connect(Rare):
     network: str = ""  # peer: the network that it belongs to; empty: it has no config yet
     is_joining: bool = False  # peer: it asks to be entered into the document
     epochs: dict[str, int] = {}  # client, worker: the highest epoch that it has seen of each pair of brokers
-    serial: int = 0  # client, worker: each CONNECT of a process has a higher one; 0: it does not count
+    serial: int = 0  # each CONNECT of a process has a higher one; 0: it does not count
 
 
 class Config(Rare):

@@ -88,8 +88,10 @@ class BrokerChecks:
         process, route = connection.process, connection.route
         self._owners[route] = process
         kind = type(message)
-        if kind is Connect and connections.is_overtaken(self.core, message):  # type: ignore[arg-type]
-            return
+        if isinstance(message, Connect):
+            known = self.core.sessions.by_identity.get(message.identity)
+            if connections.is_overtaken(known, message):
+                return
         # On a connection that has no session yet: its session is still silent, and what it says is not heard.
         is_stranger = self._routes.get(process) != route and dialect.is_native and kind is not Connect
         if not is_stranger:

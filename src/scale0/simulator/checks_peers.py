@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from scale0.core.afar import split_options
 from scale0.core.askers import ASKERS_MAX
+from scale0.core.connections import is_overtaken
 from scale0.core.effects import Send
 from scale0.protocol.codec import AnyMessage
 from scale0.protocol.codes import Code
@@ -48,7 +49,9 @@ class PeerChecks:
     def received(self, peer: str, route: bytes, message: AnyMessage) -> None:
         self.world.counts["from peer", type(message).__name__] += 1
         if isinstance(message, Connect):
-            self._connects = (peer, message)
+            known = self.core.network.peers.get(peer)
+            if known is None or not is_overtaken(known.session, message):
+                self._connects = (peer, message)
             return
         if route not in self.core.sessions.by_route:
             return  # over a link that is not up: it is not heard
