@@ -140,6 +140,19 @@ def test_handover_that_finds_the_other_gone_is_given_up() -> None:
     assert [task.id for task in primary.heard("w", Task)] == [id_of("ada", 2)]
 
 
+def test_one_that_gave_way_in_vain_gives_nobody_what_is_too_late() -> None:
+    mesh, primary, _ = pair_of()
+    primary.worker("w", "echo", idempotent=True)
+    primary.client("ada")
+    mesh.cut("prim", "back")
+    primary.manage("handover")
+    primary.submit("ada", 1, "echo", timeout_s=2.0)
+    mesh.run(SHORTLY_S)
+    assert star(primary) is Star.YIELDING
+    mesh.run(TAKEOVER_S + SHORTLY_S)
+    assert (star(primary), primary.heard("w", Task), len(primary.codes("ada"))) == (Star.ACTIVE, [], 1)
+
+
 def test_one_that_yields_to_one_that_dies_serves_again() -> None:
     mesh, primary, fallback = pair_of()
     primary.client("ada")

@@ -176,6 +176,17 @@ def test_deadlines_in_the_copy_are_the_originals_to_count() -> None:
     assert (fallback.codes("ada"), len(fallback.state.ledger.entries)) == ([408], 0)
 
 
+def test_task_whose_deadline_passed_before_the_takeover_is_given_to_nobody() -> None:
+    mesh, primary, fallback = pair_of()
+    primary.worker("w", "echo", capacity=0)
+    primary.client("ada")
+    primary.submit("ada", 1, "echo", timeout_s=2.0)
+    primary.kill()
+    mesh.run(TAKEOVER_S + SHORTLY_S)
+    come_to(fallback, "w", "echo")
+    assert (fallback.mode, fallback.heard("w", Task)) == ("active", [])
+
+
 # --- taking over ----------------------------------------------------------------------------------------------------
 
 

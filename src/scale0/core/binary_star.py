@@ -27,6 +27,7 @@ from scale0.core import (
     recording,
     replica,
     replication,
+    routing,
     standby,
 )
 from scale0.core.effects import Stopped
@@ -289,9 +290,11 @@ def _stop_if_wanted(state: State) -> None:
 def go_on(state: State) -> None:
     """Dispatching goes on: what was acknowledged meanwhile leaves, and workers get what waits.
 
-    One that gave way has counted nobody's time since then: who has gone meanwhile must get nothing (rule 17).
+    One that gave way has counted nobody's time since then: who has gone meanwhile must get nothing (rule 17), and what
+    is too late goes to nobody.
     """
     if state.mode == "passive":
+        routing.expire_overdue(state)
         liveness.look_at_silent(state, is_late=True)
     modes.enter(state, "active")
     replication.release_held(state)

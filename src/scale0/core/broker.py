@@ -201,8 +201,7 @@ class Broker:
 
     def _tick_participants(self) -> None:
         state = self.state
-        for entry in state.ledger.overdue(state.now):
-            routing.expire(state, entry)
+        routing.expire_overdue(state)
         liveness.look_at_silent(state)
         for session in turns.pong_held(state):
             if session.worker is not None:

@@ -368,6 +368,7 @@ def wake(state: State, *, is_trusted: bool) -> None:
             entry.attempt += 1  # it may have left without our knowing: then that was an attempt, and ours is another
     if not is_trusted:
         _doubt_waiting(state)
+    routing.expire_overdue(state)  # the other one had to keep these deadlines, and was silent
 
 
 def distrust(state: State) -> None:

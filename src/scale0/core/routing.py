@@ -314,6 +314,12 @@ def abandon(state: State, entry: Entry, why: str) -> None:
     settle_error(state, entry, Code.CANCELLED, why)
 
 
+def expire_overdue(state: State) -> None:
+    """Deadlines that have passed, also while another one of the pair had to keep them: nothing is given out after."""
+    for entry in state.ledger.overdue(state.now):
+        expire(state, entry)
+
+
 def expire(state: State, entry: Entry) -> None:
     """Its deadline has passed.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scale0.simulator.checks_broker import BrokerChecks
 
 ASKS = (Task, Cancel)
-NEXT_TICK_S = 0.01  # one that stood still, or has just taken over, meets its deadlines then
+NEXT_TICK_S = 0.01  # one that stood still meets its deadlines then
 OVERDUE_S = 0.5  # a broker asks for its deadlines in steps of 0.02 s, and a simulated one wakes a little late
 
 
