@@ -419,12 +419,12 @@ def document_of(brokers: dict[str, dict[str, Any]], **document: Any) -> Document
     return Document(brokers=msgspec.convert(entries, list[BrokerEntry]), **document)
 
 
-def pair_of(**document: Any) -> tuple[Mesh, Node, Node]:
+def pair_of(run_s: float = SETTLED_S, **document: Any) -> tuple[Mesh, Node, Node]:
     """A primary and its fallback: one serves, the other follows."""
     mesh = Mesh()
     written = document_of({"prim": {"fallback_broker": "back"}, "back": {}}, **document)
     primary, fallback = (mesh.add(name, document=written) for name in ("prim", "back"))
-    mesh.run(SETTLED_S)
+    mesh.run(run_s)
     assert (primary.mode, fallback.mode) == ("active", "passive")
     mesh.passed.clear()
     return mesh, primary, fallback

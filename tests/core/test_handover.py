@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from scale0.core.effects import Persist
@@ -14,7 +16,7 @@ from tests.core.star_kit import SEEN, SHORTLY_S, TAKEOVER_S, come_to, die_and_be
 from tests.core.test_binary_star import as_pair, star
 
 
-def busy_pair(**document: object) -> tuple[Mesh, Node, Node]:
+def busy_pair(**document: Any) -> tuple[Mesh, Node, Node]:
     """w works on the first of ada's tasks, and the second waits."""
     mesh, primary, fallback = pair_of(**document)
     primary.worker("w", "echo")

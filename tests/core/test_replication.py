@@ -21,7 +21,7 @@ from scale0.protocol.messages import (
     Task,
 )
 from tests.core.mesh import INTERVAL_S, SETTLED_S, Mesh, Node, id_of, pair_of
-from tests.core.star_kit import SHORTLY_S, TAKEOVER_S, copy_of, pair_and_third
+from tests.core.star_kit import SEEN, SHORTLY_S, TAKEOVER_S, copy_of, pair_and_third
 from tests.core.test_binary_star import star
 
 
@@ -316,6 +316,17 @@ def test_task_that_waited_in_the_copy_of_a_lost_follower_is_held_when_it_is_its_
     assert (held(primary), primary.heard("w", Task)) == (1, []), "the fallback may serve by now, and has it too"
     mesh.run(2 * TAKEOVER_S)
     assert len(primary.heard("w", Task)) == 1
+
+
+def test_unknown_service_is_not_404_when_the_broker_has_settled_as_long_as_the_follower_may_run_it_yet() -> None:
+    mesh, primary, fallback = pair_of(run_s=1.0)
+    primary.client("ada")
+    primary.submit("ada", 1, "later", timeout_s=20.0)
+    mesh.cut("prim", "back")
+    mesh.run(SETTLED_S)
+    assert (primary.state.has_settled, primary.codes("ada")) == (True, [])
+    fallback.worker("w", "later", epochs=SEEN)
+    assert [task.id for task in fallback.heard("w", Task)] == [id_of("ada", 1)]
 
 
 def test_held_task_waits_for_the_new_copy_of_a_follower_that_came_back() -> None:

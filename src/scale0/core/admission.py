@@ -7,7 +7,7 @@ that this broker does not hold may have run under another, so it is dispatched o
 
 from __future__ import annotations
 
-from scale0.core import access, builtin, changes, delivery, forwarding, routing, task_rows, vitals
+from scale0.core import access, builtin, changes, delivery, forwarding, replication, routing, task_rows, vitals
 from scale0.core.ledger import Entry
 from scale0.core.services import RESERVED, Service
 from scale0.core.sessions import Session
@@ -157,14 +157,17 @@ def cancel(state: State, session: Session, message: Cancel) -> None:
 
 
 def end_settling(state: State) -> None:
-    """The time after the start is over: who waits for a service that nobody has announced gets 404 now."""
+    """The time after the start is over: who waits for a service that nobody has announced gets 404 now.
+
+    Rule 31: 404 says that it never ran. What a fallback may run yet waits on, until its deadline, which both know.
+    """
     state.has_settled = True
     unknown = [service for service in state.services.by_name.values() if not service.is_announced]
     for service in unknown:
         for entry in service.queue.entries():
             if entry.task.flags & RESENT:
                 routing.settle_error(state, entry, Code.WORKER_LOST, OUTCOME_UNKNOWN)
-            elif not entry.client.dialect.majordomo:
+            elif not entry.client.dialect.majordomo and not replication.may_run_yet(state, entry):
                 routing.settle_error(state, entry, Code.UNKNOWN_SERVICE, _nobody_announced(state, service.name))
 
 

@@ -16,7 +16,6 @@ from typing import Any
 from scale0.core import (
     afar,
     binary_star,
-    changes,
     connections,
     groups,
     handover,
@@ -68,14 +67,14 @@ def next_step_s(state: State) -> float:
 def disable(state: State) -> dict[str, Any]:
     if state.mode in ("disabled", "disabling"):
         return {"state": state.mode}
-    is_copied = state.stream is not None
-    if is_copied:
+    if state.stream is not None:
         handover.hold(state)
         replication.take_all_back(state)
+    may_run_yet = {task_id for task_id, entry in state.ledger.entries.items() if replication.may_run_yet(state, entry)}
     binary_star.withdraw(state)
     enter(state, "disabling")
     for entry in [entry for entry in state.ledger.entries.values() if entry.is_queued]:
-        if is_copied and changes.is_streamed(entry) and not entry.service.idempotent:
+        if entry.id in may_run_yet:
             text = "outcome unknown: the broker was disabled, and its fallback may run the task yet"
             routing.settle_error(state, entry, Code.WORKER_LOST, text)
             continue

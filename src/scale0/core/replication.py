@@ -229,6 +229,11 @@ def is_held(state: State, task_id: TaskId) -> bool:
     return state.stream is not None and task_id in state.stream.held
 
 
+def may_run_yet(state: State, entry: Entry) -> bool:
+    """Whether a fallback that takes over may find it in its copy and run it: nobody can say that it never ran."""
+    return state.stream is not None and changes.is_streamed(entry) and not entry.service.idempotent
+
+
 def unhold(state: State, entry: Entry) -> bool:
     """Whether this attempt has not left: then it does not leave any more."""
     stream = state.stream
