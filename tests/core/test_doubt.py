@@ -8,9 +8,9 @@ from scale0.core.doubt import EPOCH_LEAP_MAX
 from scale0.core.star import Star
 from scale0.protocol.dialects import PEER
 from scale0.protocol.messages import PeerStatus, Task
-from tests.core.mesh import Mesh, Node, pair_of
+from tests.core.mesh import SETTLED_S, Mesh, Node, pair_of
 from tests.core.star_kit import SEEN, SHORTLY_S, TAKEOVER_S, pause
-from tests.core.test_binary_star import star
+from tests.core.test_binary_star import as_pair, star
 
 
 def say_to(node: Node, other: str, **status: object) -> None:
@@ -132,6 +132,23 @@ def test_word_that_answers_an_older_question_is_not_believed() -> None:
     assert star(primary) is Star.DOUBTFUL
     say_to(primary, "back", star="passive", echo=first)
     assert star(primary) is Star.DOUBTFUL
+
+
+def test_question_of_a_pair_that_was_made_again_has_a_number_that_was_not_used_before() -> None:
+    mesh, primary, _ = pair_of()
+    asked = []
+    for _ in range(2):
+        mesh.passed.clear()
+        pause(mesh, primary, TAKEOVER_S + SHORTLY_S)
+        mesh.run(20.0)
+        assert star(primary) is Star.ACTIVE
+        asked += [{status.ask for status in mesh.between("prim", "back", PeerStatus)} - {0}]
+        for fallback in ("", "back"):
+            as_pair(primary, fallback)
+            mesh.run(SETTLED_S)
+    first, second = asked
+    assert all(asked)
+    assert first.isdisjoint(second)
 
 
 def test_answer_to_the_question_ends_the_doubt() -> None:

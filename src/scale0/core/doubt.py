@@ -8,7 +8,7 @@ after that, for what it reads now may have been said before.
 from __future__ import annotations
 
 from scale0.core import handover, recording, standby
-from scale0.core.star import Star
+from scale0.core.star import Pair, Star
 from scale0.core.state import State
 
 EPOCH_LEAP_MAX = 1_000  # a participant that claims to have seen more is not believed
@@ -34,9 +34,15 @@ def fall_into_doubt(state: State, why: str) -> None:
     pair.was_followed = state.stream is not None
     pair.heard_s = state.now
     pair.hand_over_by_s = None
-    pair.challenge += 1
+    put_question(state, pair)
     handover.hold(state)
     standby.tell(state)
+
+
+def put_question(state: State, pair: Pair) -> None:
+    """A number that this process has not used before: also if the pair was dissolved and made again since."""
+    state.questions += 1
+    pair.challenge = state.questions
 
 
 def told(state: State, epochs: dict[str, int]) -> None:

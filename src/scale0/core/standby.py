@@ -49,7 +49,7 @@ def _question(state: State, pair: Pair) -> int:
         return pair.challenge
     if pair.star is not Star.PASSIVE or state.now < pair.asked_s + ASK_TAKEOVERS * state.settings.takeover_s:
         return 0
-    pair.challenge += 1
+    doubt.put_question(state, pair)
     pair.asked_s = state.now
     return pair.challenge
 

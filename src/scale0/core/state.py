@@ -84,6 +84,7 @@ class State:
         self.error_clients = ErrorClients(self.limits.error_clients, keys)
         self.strangers: OrderedDict[Route, float] = OrderedDict()
         self.pair: Pair | None = None  # if it has a fallback broker, or is one
+        self.questions = 0  # that were put to a partner so far
         self.stream: Outgoing | None = None  # while its fallback follows
         self.elsewhere: Worker | None = None  # a copy's tasks that are with nobody who is known here
         self.dispatches = 0  # that the copy has seen
