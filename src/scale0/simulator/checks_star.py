@@ -190,8 +190,9 @@ class StarChecks:
     def _changed(self, host: BrokerHost, before: Star | None, now: Star | None) -> None:
         if before is Star.DOUBTFUL:
             self._doubted_s[host.name] = self.world.schedule.now
-        if now is None:
+        if now is None:  # it has nobody to ask any more
             self._stars.pop(host.name, None)
+            self._stood_still.pop(host.name, None)
             return
         self._stars[host.name] = now
         self.world.trace.event(host.now, host.name, f"is {now.value}, epoch {host.broker.state.epoch}")
