@@ -277,6 +277,18 @@ def test_new_settings_are_pushed_and_426_comes_once_two_intervals_later(desk: De
     assert codes(worker.ping(config_version=old)) == [], "once per session and version"
 
 
+def test_426_that_did_not_leave_comes_again(desk: Desk) -> None:
+    worker = desk.worker("w", "greet")
+    old = desk.broker.state.config.packed_version
+    desk.broker.configure(Document(liveness=4), desk.now)
+    desk.pass_time(0.1)
+    desk.pass_time(5.1, steps=3)
+    worker.ping(config_version=old)
+    for send in [send for send in desk.sends if isinstance(send.message, Error)]:
+        desk.fail(send, "full")
+    assert codes(worker.ping(config_version=old)) == [("w", 426)]
+
+
 def test_same_settings_again_are_no_new_version(desk: Desk) -> None:
     desk.worker("w", "greet")
     version = desk.broker.state.config.packed_version

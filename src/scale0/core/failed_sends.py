@@ -11,14 +11,17 @@ from scale0.core.sessions import Session
 from scale0.core.state import State
 from scale0.core.workers import Worker, delist, release
 from scale0.protocol.codec import AnyMessage
+from scale0.protocol.codes import Code
 from scale0.protocol.dialects import CLIENT, PEER
 from scale0.protocol.ids import sequence_of
 from scale0.protocol.majordomo import MdpHeartbeat, MdpTask
-from scale0.protocol.messages import Error, Table, Task, TaskId, TaskReply
+from scale0.protocol.messages import NO_VERSION, Error, Table, Task, TaskId, TaskReply
 
 
 def take_back(state: State, session: Session, message: AnyMessage, reason: str) -> None:
     """`message` did not leave for `session`: "full" or "unroutable"."""
+    if isinstance(message, Error) and message.code == Code.CONFIG_DIFFERS:
+        session.warned_version = NO_VERSION  # rule 24: once, and this was none
     if session.dialect is PEER:
         _from_peer(state, session, message, reason)
     elif session.worker is not None:
