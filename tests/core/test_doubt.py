@@ -195,6 +195,19 @@ def test_one_in_doubt_whose_partner_is_silent_answers_502_to_what_waited_and_may
     assert fallback.mode == "passive"
 
 
+def test_one_in_doubt_whose_pair_is_dissolved_answers_502_to_what_waited_and_may_have_run_there() -> None:
+    mesh, primary, _ = pair_of()
+    primary.worker("w", "echo", capacity=0)
+    primary.client("ada")
+    primary.submit("ada", 1, "echo")
+    mesh.run(SHORTLY_S)
+    mesh.cut("prim", "back")
+    primary.client("eve", epochs={"prim": 4})
+    assert star(primary) is Star.DOUBTFUL
+    as_pair(primary, "")
+    assert (primary.state.pair, primary.mode, primary.codes("ada")) == (None, "active", [502])
+
+
 def test_broker_without_a_partner_never_doubts() -> None:
     mesh = Mesh()
     node = mesh.add("b1")

@@ -79,11 +79,14 @@ def dissolve(state: State) -> None:
         return
     replication.end(state)
     was = state.mode
+    has_rival = doubt.is_rivalled(state) or state.pair.epoch_seen > state.epoch
     partner = state.network.peers.get(state.pair.partner)
     state.pair = None
     state.config.pair = ""
     state.doubt_at_s = math.inf
     if was == "holding":  # it serves, and has nobody to give way to, nor to ask
+        if has_rival:
+            replica.distrust(state)
         go_on(state)
     elif was == "passive":
         if partner is not None:  # the two meet anew, as strangers: each tells all that it offers
