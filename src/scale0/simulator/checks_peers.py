@@ -170,10 +170,16 @@ class PeerChecks:
             if known.tier or not is_there or name == partner:
                 continue
             has_now = sum(1 for held in self._held.get(name, {}).values() if held.service == task.service)
+            has_now += self._held_back(name, task.service)
             has_room = has_now < self._credit.get(name, {}).get(task.service, 0)
             is_paused = task.service in self._paused.get(name, ()) or (name, task.service) in self._unsent
             if has_room and not is_paused:
                 self._fail("rule 28", f"sent {show_id(task.id)} to {peer}, and {name} of its group has room")
+
+    def _held_back(self, peer: str, service: str) -> int:
+        """What it will get as soon as the fallback knows of it: it takes room there already."""
+        held = self.core.stream.held.values() if self.core.stream is not None else ()
+        return sum(1 for one in held if one.worker.session.identity == peer and one.entry.service.name == service)
 
     def _answered(self, peer: str, id_: bytes, is_final: bool) -> None:
         """I2: an answer goes only to the broker that asked."""
