@@ -384,15 +384,44 @@ def test_pair_is_dissolved_at_run_time_and_both_serve_for_themselves() -> None:
     assert third.mode == "active"
 
 
-def test_held_tasks_leave_when_the_pair_is_dissolved() -> None:
-    mesh, primary, _ = pair_of()
+def pair_that_holds_a_task() -> tuple[Mesh, Node, Node]:
+    """The link is cut: the fallback does not hear of it."""
+    mesh, primary, fallback = pair_of()
     primary.worker("w", "echo")
     primary.client("ada")
     mesh.cut("prim", "back")
-    primary.submit("ada", 1, "echo")
-    assert len(primary.answer("w")) == 0
+    primary.submit("ada", 1, "echo", timeout_s=100.0)
+    assert primary.heard("w", Task) == []
+    return mesh, primary, fallback
+
+
+def test_held_tasks_leave_when_the_fallback_has_heard_that_the_pair_is_dissolved() -> None:
+    mesh, primary, fallback = pair_that_holds_a_task()
     as_pair(primary, "")
-    assert len(primary.answer("w")) == 1
+    mesh.run(SHORTLY_S)
+    assert primary.heard("w", Task) == [], "it may yet take over, from its copy"
+    mesh.heal()
+    mesh.run(SHORTLY_S)
+    assert fallback.state.pair is None
+    assert len(primary.heard("w", Task)) == 1
+
+
+def test_held_tasks_wait_for_the_copy_of_a_fallback_that_cannot_hear_that_the_pair_is_dissolved() -> None:
+    mesh, primary, _ = pair_that_holds_a_task()
+    as_pair(primary, "")
+    mesh.run(2 * TAKEOVER_S - SHORTLY_S)
+    assert primary.heard("w", Task) == []
+    mesh.run(2 * SHORTLY_S)
+    assert len(primary.heard("w", Task)) == 1, "by now the fallback does not trust its copy"
+
+
+def test_one_that_holds_tasks_for_a_former_fallback_and_is_made_a_standby_sends_them_no_more() -> None:
+    mesh, primary, _ = pair_that_holds_a_task()
+    as_pair(primary, "")
+    in_pairs(primary, back="prim")
+    assert (primary.mode, primary.state.stream) == ("passive", None)
+    mesh.run(2 * TAKEOVER_S + SHORTLY_S)
+    assert primary.heard("w", Task) == []
 
 
 def test_epochs_go_on_rising_when_a_pair_is_made_again() -> None:

@@ -128,7 +128,7 @@ def test_numbers_of_changes_are_stable() -> None:
 
 def outgoing(*sizes: int) -> Outgoing:
     """So many changes in so many messages have left."""
-    told = Outgoing(10.0)
+    told = Outgoing(10.0, "back")
     for size in sizes:
         told.changes.extend(Closed("w") for _ in range(size))
         told.take(10.0)
@@ -136,7 +136,7 @@ def outgoing(*sizes: int) -> Outgoing:
 
 
 def test_changes_leave_once_and_are_numbered() -> None:
-    told = Outgoing(10.0)
+    told = Outgoing(10.0, "back")
     told.changes.append(Reset())
     first = told.take(10.0)
     told.changes.append(Forgotten("ada", 2))

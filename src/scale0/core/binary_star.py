@@ -77,7 +77,7 @@ def dissolve(state: State) -> None:
     """If we are of no pair any more, a passive one has nothing to follow, and is a broker like any other."""
     if state.pair is None or state.config.document.pair_of(state.settings.identity) is not None:
         return
-    replication.end(state)
+    replication.lose(state)  # what waits for its word waits on, until it has heard this too, or its copy is old
     was = state.mode
     has_rival = doubt.is_rivalled(state) or state.pair.epoch_seen > state.epoch
     partner = state.network.peers.get(state.pair.partner)
@@ -189,11 +189,12 @@ def silence_s(state: State) -> float:
 
 
 def left(state: State, peer: Peer) -> None:
-    """The partner's process has ended, or another one has taken its place: its copy is void."""
+    """A process has ended, has another one in its place, or follows no more: a copy that it had is void."""
     pair = state.pair
+    if state.stream is not None and peer.identity == state.stream.follower:
+        replication.end(state)
     if pair is not None and peer.identity == pair.partner:
         pair.other = None
-        replication.end(state)
         if pair.star is Star.YIELDING:  # it will not serve in our place
             _obey(state, Event.ASKED)
 
@@ -336,7 +337,6 @@ def _step_down(state: State) -> None:
     text = f"{pair.partner} serves in epoch {pair.epoch_seen}, this broker in {state.epoch}: this broker steps down"
     state.alarm("stepped_down", f"{text}; tasks that only it knew of are asked again, or answered 502")
     recording.failover(state, "stepped_down")
-    state.stream = None  # what it has not sent it will not send
     standby.turn_away(state, f"{pair.partner} serves, in a higher epoch")
     _follow(state)
 
@@ -362,12 +362,12 @@ def copy_to(state: State, peer: Peer) -> None:
 
 def tick(state: State) -> None:
     pair = state.pair
+    replication.tick(state)
     if pair is None:
         return
     doubt.look_again(state)
     if state.now >= doubt.word_due_s(state):
         standby.tell(state)
-    replication.tick(state)
     handover.tick(state)
     # Everybody who is here asks.
     is_awaited = pair.star in _ASKED_BY_ALL and (state.sessions.by_identity or pair.is_stopping)
@@ -379,7 +379,7 @@ def next_s(state: State) -> float:
     """When `tick` has something to do at the latest."""
     pair = state.pair
     if pair is None:
-        return math.inf
+        return replication.next_s(state)
     times = [doubt.word_due_s(state), replication.next_s(state)]
     if pair.hand_over_by_s is not None:
         times.append(pair.hand_over_by_s if state.ledger.in_flight else state.now)

@@ -32,9 +32,10 @@ _NATIVE: Final = (CLIENT, WORKER)
 
 def begin(state: State) -> None:
     """The partner asks for a copy: all there is, and from then on every change."""
+    assert state.pair is not None, "only one of a pair is followed"
     before = state.stream
     held = before.held if before is not None else None
-    stream = state.stream = Outgoing(state.now)
+    stream = state.stream = Outgoing(state.now, state.pair.partner)
     if before is not None:  # numbers go on: what is acknowledged of the last copy says nothing of this one
         stream.seq = stream.acked = before.seq
     state.counters["copies_begun"] += 1

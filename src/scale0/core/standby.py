@@ -118,6 +118,7 @@ def turn_away(state: State, why: str) -> None:
     pair = state.pair
     assert pair is not None, "only one of a pair knows where to send them"
     detail = whereabouts(state)
+    state.stream = None  # what it has not sent it will not send
     for session in list(state.sessions.by_identity.values()):
         recording.session(state, session, "closed", why=why)
         is_mute = session.is_absent or (session.dialect.is_req and session.turn is None)

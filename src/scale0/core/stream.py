@@ -210,9 +210,21 @@ class Held(msgspec.Struct, eq=False):
 class Outgoing:
     """What has been said to a fallback that follows, what has not, and what waits for its word."""
 
-    __slots__ = ("acked", "acked_s", "bytes", "changes", "held", "lost_s", "seq", "unacked", "unacked_changes")
+    __slots__ = (
+        "acked",
+        "acked_s",
+        "bytes",
+        "changes",
+        "follower",
+        "held",
+        "lost_s",
+        "seq",
+        "unacked",
+        "unacked_changes",
+    )
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, follower: str) -> None:
+        self.follower = follower  # who has the copy, also when it is the partner no more
         self.changes: list[AnyChange] = []  # that have not left
         self.bytes = 0  # of the bodies in them
         self.seq = 0  # of the last STREAM that left
