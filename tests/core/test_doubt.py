@@ -181,7 +181,8 @@ def test_one_in_doubt_whose_partner_is_silent_goes_on_in_a_new_epoch() -> None:
     assert len(primary.heard("w", Task)) == 1
 
 
-def test_one_in_doubt_whose_partner_is_silent_answers_502_to_what_waited_and_may_have_run_there() -> None:
+def one_waits_in_doubt() -> tuple[Mesh, Node, Node]:
+    """A task is with the only worker, and another one waits, when the primary hears of a higher epoch."""
     mesh, primary, fallback = pair_of()
     primary.worker("w", "echo")
     primary.client("ada")
@@ -190,6 +191,11 @@ def test_one_in_doubt_whose_partner_is_silent_answers_502_to_what_waited_and_may
     assert len(primary.heard("w", Task)) == 1
     mesh.cut("prim", "back")
     primary.client("eve", epochs={"prim": 4})
+    return mesh, primary, fallback
+
+
+def test_one_in_doubt_whose_partner_is_silent_answers_502_to_what_waited_and_may_have_run_there() -> None:
+    mesh, primary, fallback = one_waits_in_doubt()
     mesh.run(TAKEOVER_S + SHORTLY_S)
     assert (star(primary), primary.codes("ada")) == (Star.ACTIVE, [502])
     assert fallback.mode == "passive"
@@ -206,6 +212,20 @@ def test_one_in_doubt_whose_pair_is_dissolved_answers_502_to_what_waited_and_may
     assert star(primary) is Star.DOUBTFUL
     as_pair(primary, "")
     assert (primary.state.pair, primary.mode, primary.codes("ada")) == (None, "active", [502])
+
+
+def test_what_expires_at_one_that_has_heard_of_a_higher_epoch_may_have_run_there_though_nobody_followed_here() -> None:
+    mesh, primary, _ = pair_of()
+    primary.client("ada")
+    primary.worker("w", "echo", capacity=0)
+    primary.submit("ada", 1, "echo", timeout_s=3 * TAKEOVER_S + 2.0)
+    mesh.run(SHORTLY_S)
+    mesh.cut("prim", "back")
+    mesh.run(3 * TAKEOVER_S + 1.0)
+    assert primary.state.stream is None, "the copy is old"
+    primary.client("eve", epochs={"prim": 4})
+    mesh.run(1.0)
+    assert (star(primary), primary.codes("ada")) == (Star.DOUBTFUL, [504])
 
 
 def test_broker_without_a_partner_never_doubts() -> None:

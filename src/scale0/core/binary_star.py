@@ -79,7 +79,7 @@ def dissolve(state: State) -> None:
         return
     replication.lose(state)  # what waits for its word waits on, until it has heard this too, or its copy is old
     was = state.mode
-    has_rival = doubt.is_rivalled(state) or state.pair.epoch_seen > state.epoch
+    has_rival = doubt.is_rivalled(state)
     partner = state.network.peers.get(state.pair.partner)
     state.pair = None
     state.config.pair = ""

@@ -58,9 +58,11 @@ def told(state: State, epochs: dict[str, int]) -> None:
 
 
 def is_rivalled(state: State) -> bool:
-    """Whether the other may serve now, from a copy of what is here."""
+    """Whether the other may serve now, or has served, from a copy of what is here."""
     pair = state.pair
-    return pair is not None and pair.star is Star.DOUBTFUL and pair.was_followed
+    if pair is None or pair.star is not Star.DOUBTFUL:
+        return False
+    return pair.was_followed or pair.epoch_seen > state.epoch
 
 
 def word_due_s(state: State) -> float:
