@@ -110,7 +110,7 @@ def test_task_is_told_with_all_that_travels_with_it_and_then_where_it_went() -> 
     told(mesh)
     primary.submit("ada", 1, "echo", timeout_s=9.0, priority=2, options=b"\x80", send_time_us=5)
     accepted, sent = told(mesh)
-    assert accepted == Accepted(ID, "echo", (b"body",), b"\x80", 2, 0, 5, 9000, 0)
+    assert accepted == Accepted(ID, "echo", (b"body",), b"\x80", 2, 0, 5, 9000, 0, told_ms=int(mesh.now * 1000))
     assert sent == Sent(ID, "w", 1)
 
 

@@ -168,6 +168,25 @@ def test_one_that_yields_to_one_that_dies_serves_again() -> None:
     assert (star(primary), primary.mode, primary.state.epoch) == (Star.ACTIVE, "active", 5)
 
 
+def test_one_that_gave_way_in_vain_gives_nobody_what_is_overdue() -> None:
+    mesh, primary, fallback = pair_of()
+    primary.worker("w", "echo", idempotent=True)
+    primary.client("ada")
+    mesh.cut("prim", "back")
+    primary.manage("handover")
+    primary.submit("ada", 1, "echo", timeout_s=1.0)
+    primary.submit("ada", 2, "echo", timeout_s=100.0)
+    mesh.run(2.0)
+    assert star(primary) is Star.YIELDING
+    fallback.kill()
+    mesh.heal()
+    fallback.restart()
+    mesh.run(SHORTLY_S)
+    assert star(primary) is Star.ACTIVE
+    assert [task.id for task in primary.heard("w", Task)] == [id_of("ada", 2)]
+    assert primary.codes("ada") == [408]
+
+
 def test_pair_that_is_dissolved_during_a_handover_goes_on_where_it_was() -> None:
     mesh, primary, _ = busy_pair()
     primary.manage("handover")

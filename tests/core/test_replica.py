@@ -187,6 +187,39 @@ def test_task_whose_deadline_passed_before_the_takeover_is_given_to_nobody() -> 
     assert (fallback.mode, fallback.heard("w", Task)) == ("active", [])
 
 
+def test_task_that_was_long_under_way_to_the_copy_has_no_more_time_there_than_its_client_gives_it() -> None:
+    mesh, primary, fallback = pair_of()
+    primary.worker("w", "echo", capacity=0)
+    primary.client("ada")
+    mesh.cut("prim", "back")
+    primary.submit("ada", 1, "echo", timeout_s=4.0)
+    mesh.run(3.0)
+    mesh.heal()
+    mesh.run(0.1)
+    assert [entry.deadline_s - mesh.now for entry in fallback.state.ledger.entries.values()] == [
+        pytest.approx(0.9, abs=0.01)
+    ]
+    primary.kill()
+    mesh.run(TAKEOVER_S + SHORTLY_S)
+    come_to(fallback, "w", "echo")
+    mesh.run(SHORTLY_S)
+    assert fallback.heard("w", Task) == []
+
+
+@pytest.mark.parametrize("slept_s", [-60.0, 60.0])
+def test_task_is_not_taken_for_late_when_the_other_clock_has_lost_time_or_gained_it(slept_s: float) -> None:
+    mesh, fallback = following()
+    pair = fallback.state.pair
+    assert pair is not None
+    stream_to(fallback, seq_of(fallback) + 1, Opened("ada", CLIENT_NONCE, "client", 2.5, [], "", "JSON", 0, 0))
+    told_ms = int((mesh.now - slept_s) * 1000)
+    stream_to(fallback, seq_of(fallback) + 1, Accepted(OF_ADA, "echo", (), b"", 1, 0, 0, 50_000, 0, 0, told_ms))
+    answered_s = mesh.now - pair.synced_s
+    assert answered_s < TAKEOVER_S / 2
+    (entry,) = fallback.state.ledger.entries.values()
+    assert 50.0 - answered_s <= entry.deadline_s - mesh.now <= 50.0
+
+
 # --- taking over ----------------------------------------------------------------------------------------------------
 
 

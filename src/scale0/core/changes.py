@@ -96,7 +96,8 @@ def accepted(state: State, entry: Entry) -> None:
     terms = (task.options, task.priority, task.flags, task.send_time_us)
     _make_room(state, entry.size)
     left_ms = remaining_ms if remaining_ms > 0 else 1
-    stream.changes.append(Accepted(entry.id, task.service, task.body, *terms, left_ms, waited_ms, entry.attempt))
+    times = (left_ms, waited_ms, entry.attempt, int(now * 1000))
+    stream.changes.append(Accepted(entry.id, task.service, task.body, *terms, *times))
     stream.bytes += entry.size
     if entry.worker is not None:
         _place(state, entry, entry.worker)

@@ -110,6 +110,7 @@ def clear(state: State) -> None:
 
 def _reset(state: State, change: Reset) -> None:
     clear(state)
+    _late_s(state, change)
 
 
 def _open(state: State, change: Opened) -> None:
@@ -163,8 +164,10 @@ def _accept(state: State, change: Accepted) -> None:
     sequence = sequence_of(change.id)
     timeout_s = change.remaining_ms / 1000
     size = sum(map(len, change.body))
-    accepted_s = state.now - change.waited_ms / 1000
-    entry = Entry(task_id, sequence, task, client, service, size, accepted_s, state.now + timeout_s)
+    # Rule 13: what it took to come here is not given to it once more; else it could start when its client has given up.
+    told_s = state.now - min(_late_s(state, change), timeout_s)
+    accepted_s = told_s - change.waited_ms / 1000
+    entry = Entry(task_id, sequence, task, client, service, size, accepted_s, told_s + timeout_s)
     entry.attempt = change.attempt
     client.highest = max(client.highest, sequence)
     client.longest_timeout_s = max(client.longest_timeout_s, timeout_s)
@@ -247,6 +250,11 @@ _APPLY: dict[type[Any], Callable[[State, Any], None]] = {
 }
 
 # --- their pieces -------------------------------------------------------------------------------------------------
+
+
+def _late_s(state: State, change: Reset | Accepted) -> float:
+    pair = state.pair
+    return pair.late_s(change.told_ms / 1000, state.now) if pair is not None and change.told_ms else 0.0
 
 
 def _client_of(state: State, task_id: bytes) -> Session:

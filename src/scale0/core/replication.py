@@ -39,7 +39,7 @@ def begin(state: State) -> None:
     if before is not None:  # numbers go on: what is acknowledged of the last copy says nothing of this one
         stream.seq = stream.acked = before.seq
     state.counters["copies_begun"] += 1
-    stream.changes.append(Reset())
+    stream.changes.append(Reset(int(state.now * 1000)))
     for session in state.sessions.by_identity.values():
         if session.dialect in _NATIVE:
             changes.opened(state, session)

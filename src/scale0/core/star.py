@@ -139,7 +139,18 @@ class Pair:
     is_whole: bool = False  # the copy is complete, as far as the other has told
     synced_s: float = -math.inf  # when the question was put to which the other last answered that it is so
     fetched_s: float = -math.inf  # when a copy was last asked for
+    transit_s: float = math.inf  # the least that a change took from the other's clock to ours, which differ by anything
     # giving way, and doubt
     was_followed: bool = False  # when it began the other had a copy
     hand_over_by_s: float | None = None  # what is in flight is waited for until then
     is_stopping: bool = False  # the process ends when the other serves
+
+    def late_s(self, told_s: float, now: float) -> float:
+        """How much longer than the quickest a change was under way that the other told at `told_s` of its clock.
+
+        It may have waited behind a cut link, or while we stood still; but it was told after the last question that was
+        answered, which also shows when the two clocks do not differ any more by what they did.
+        """
+        transit_s = now - told_s
+        self.transit_s = max(min(self.transit_s, transit_s), transit_s - (now - self.synced_s))
+        return transit_s - self.transit_s

@@ -55,6 +55,8 @@ class Change(msgspec.Struct, array_like=True, gc=False):
 class Reset(Change, tag=0):
     """All that was known is void."""
 
+    told_ms: Count = 0  # when this was told, by a clock of the teller's own that is never set; 0: it does not say
+
 
 class Opened(Change, tag=1):
     """A session began, or was renewed."""
@@ -100,6 +102,7 @@ class Accepted(Change, tag=4):
     remaining_ms: Annotated[int, Meta(ge=1)]
     waited_ms: Count
     attempt: Attempt = 0  # that it has had already
+    told_ms: Count = 0  # as in Reset
 
 
 class Sent(Change, tag=5):
