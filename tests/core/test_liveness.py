@@ -134,6 +134,14 @@ def test_worker_that_left_while_the_broker_stood_still_gets_no_task(desk: Desk) 
     assert desk.broker.census().queued == 1
 
 
+def test_worker_that_leaves_with_its_first_word_after_the_broker_stood_still_gets_no_task(desk: Desk) -> None:
+    worker = desk.worker("w", "greet")
+    desk.pass_time(20)
+    desk.client("ada").submit("greet", timeout_s=60)
+    assert tasks_to(worker.ready(capacity=0)) == []
+    assert worker.state == "draining"
+
+
 def test_majordomo_worker_is_not_lost_because_the_broker_stood_still(desk: Desk) -> None:
     desk.say("m", MDP2_WORKER, MdpReady("greet"))
     desk.pass_time(20)

@@ -237,6 +237,15 @@ def test_peer_is_not_lost_because_the_broker_stood_still(desk: Desk) -> None:
     assert not b2.is_linked(), "its silence counts as ever"
 
 
+def test_peer_that_has_no_room_any_more_gets_nothing_when_it_is_heard_again(desk: Desk) -> None:
+    b2 = Neighbour(desk)
+    b2.offer("echo")
+    client = desk.client("ada")
+    desk.pass_time(20.0)
+    client.submit("echo")
+    assert said(b2.offer("echo", workers=0, credit=0), Task) == []
+
+
 def test_peer_that_says_nothing_for_an_interval_after_the_broker_went_on_is_lost(desk: Desk) -> None:
     b2 = Neighbour(desk)
     desk.pass_time(20.0)

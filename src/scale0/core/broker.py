@@ -126,11 +126,14 @@ class Broker:
         handler = HANDLERS[dialect].get(type(message))
         if handler and session and session.dialect is dialect and state.mode != "disabled":
             session.last_seen_s = now
-            if session.is_absent and type(message) is not Disconnect:
-                (peers if dialect is PEER else connections).heard_again(state, session)
+            is_back = session.is_absent and type(message) is not Disconnect
+            if is_back:
+                connections.deliver_held(state, session)
             if dialect.is_req:
                 turns.open_turn(state, session, message)
             handler(state, session, message)
+            if is_back and self._by_route.get(route) is session:  # not before: it may say that it has no room
+                (peers if dialect is PEER else connections).take_up(state, session)
         else:
             self._receive_other(route, dialect, message, session)
         if state.mode != "active":

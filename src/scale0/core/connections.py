@@ -195,8 +195,13 @@ def deliver_held(state: State, session: Session) -> None:
 
 
 def heard_again(state: State, session: Session) -> None:
-    """An absent one spoke: what was held goes out, and a worker may get tasks."""
+    """An absent one spoke, and not of work: what was held goes out, and a worker may get tasks."""
     deliver_held(state, session)
+    take_up(state, session)
+
+
+def take_up(state: State, session: Session) -> None:
+    """It is there again, and its word was heard: its silence counts anew, and a worker may get tasks."""
     watch_anew(state, session)
     if session.worker is not None:
         routing.feed(state, session.worker)

@@ -204,7 +204,8 @@ def _come_up(state: State, peer: Peer, message: Connect, *, is_new: bool) -> Non
         state.counters["links_up"] += 1
         recording.note(state, "member", peer.identity, "linked", None, group=str(message.broker.get("group", "")))
         afar.reconcile(state, peer, message.in_flight)
-        heard_again(state, peer.session)  # it may have moved here from a connection that had ended
+        connections.deliver_held(state, peer.session)  # it may have moved here from a connection that had ended
+        take_up(state, peer.session)
     peer_status.tell(state, peer)
     config_service.heard(state, peer.identity, message.config_version)
 
@@ -274,9 +275,8 @@ def set_absent(state: State, peer: Peer) -> None:
     peer.unlinked_s = state.now
 
 
-def heard_again(state: State, session: Session) -> None:
-    """An absent one spoke: what was held goes out, and it may get tasks."""
-    connections.deliver_held(state, session)
+def take_up(state: State, session: Session) -> None:
+    """It is there again, and its word was heard: it may get tasks."""
     for worker in state.network.of(session).workers.values():
         afar.feed(state, worker)
 
