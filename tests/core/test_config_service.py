@@ -610,6 +610,13 @@ def test_joining_broker_has_no_snapshot_to_give() -> None:
     assert said(desk.say("b2", PEER, SnapshotReq(what="config")), Snapshot) == []
 
 
+def test_joining_broker_that_hears_what_has_lost_keeps_no_config_for_it() -> None:
+    desk = Desk(identity="b1", seeds=["tcp://10.9.9.9:1"])
+    desk.say("b2", PEER, joining(is_joining=False))
+    desk.say("b2", PEER, Snapshot(what="lost", seq=0, state=state_of(b"{}")))
+    assert desk.others == [], "its own document is none that anybody agreed on"
+
+
 # --- publishers -----------------------------------------------------------------------------------------------------
 
 

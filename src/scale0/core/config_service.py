@@ -315,6 +315,9 @@ def _losers(state: State, known: set[bytes]) -> list[ConfigRecord]:
 
 
 def _remember_lost(state: State, teller: Peer, records: list[ConfigRecord]) -> None:
+    """Kept beside our config. Who joins has none yet, and hears of it with the first that it gets."""
+    if not state.config.version.number:
+        return
     known = {record.version for record in state.config.records()}
     fresh = [record for record in records if record.version not in known]
     if fresh:
