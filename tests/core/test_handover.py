@@ -9,8 +9,8 @@ import pytest
 from scale0.core.effects import Persist
 from scale0.core.star import Star
 from scale0.errors import ProtocolError
-from scale0.protocol.dialects import WORKER
-from scale0.protocol.messages import ConfigAck, Ping, Task, TaskReply
+from scale0.protocol.dialects import CLIENT, WORKER
+from scale0.protocol.messages import Cancel, ConfigAck, Ping, Task, TaskReply
 from tests.core.mesh import SETTLED_S, Mesh, Node, id_of, pair_of
 from tests.core.star_kit import SEEN, SHORTLY_S, TAKEOVER_S, come_to, die_and_be_asked_for
 from tests.core.test_binary_star import as_pair, star
@@ -86,6 +86,22 @@ def test_task_that_was_held_for_the_followers_word_goes_with_the_copy_and_runs_o
     assert star(fallback) is Star.ACTIVE
     fallback.worker("w", "echo", epochs=SEEN)
     assert [task.attempt for task in fallback.heard("w", Task)] == [1]
+
+
+def test_what_waits_in_a_copy_that_lacks_the_last_word_of_one_that_gave_way_is_not_run() -> None:
+    mesh, primary, fallback = pair_of()
+    primary.worker("w", "echo", capacity=0)
+    primary.client("ada")
+    primary.submit("ada", 1, "echo")
+    mesh.cut("prim", "back")
+    primary.say("ada", CLIENT, Cancel(id=id_of("ada", 1)))
+    primary.manage("handover")
+    mesh.delayed.clear()  # as when a pipe is full
+    mesh.heal()
+    mesh.run(SETTLED_S)
+    assert (primary.codes("ada"), star(fallback)) == ([499, 301], Star.ACTIVE)
+    fallback.worker("w", "echo", epochs=SEEN)
+    assert fallback.heard("w", Task) == []
 
 
 def test_one_that_gave_way_in_vain_gives_nothing_to_a_worker_that_has_gone_meanwhile() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from scale0.core import replication
+from scale0.core.effects import Send
 from scale0.core.star import Star
 from scale0.core.stream import Reset, unpacked
+from scale0.errors import ProtocolError
 from scale0.protocol.dialects import CLIENT, MDP2_WORKER, PEER, WORKER
 from scale0.protocol.majordomo import MdpReady, MdpTask
 from scale0.protocol.messages import (
@@ -158,6 +160,24 @@ def test_follower_whose_link_was_lost_gets_a_new_copy() -> None:
     assert copy_of(fallback.state) == copy_of(primary.state)
     assert primary.state.stream is not None
     assert primary.state.stream.is_in_sync
+
+
+def test_follower_to_whom_the_stream_could_not_be_sent_gets_a_new_copy() -> None:
+    mesh, primary, fallback = pair_of()
+    primary.worker("w", "echo", capacity=0)
+    primary.client("ada")
+    mesh.cut("prim", "back")
+    primary.submit("ada", 1, "echo")
+    mesh.delayed.clear()
+    (session,) = [peer.session for peer in primary.state.network.linked() if peer.session is not None]
+    assert primary.state.stream is not None
+    unsent = Send(session.route, PEER, Stream(primary.state.stream.seq, ()))
+    primary.do(primary.broker.send_failed(unsent, "full", mesh.now))
+    mesh.heal()
+    with pytest.raises(ProtocolError):
+        primary.manage("handover")
+    mesh.run(SETTLED_S)
+    assert copy_of(fallback.state) == copy_of(primary.state)
 
 
 # --- the commit rule --------------------------------------------------------------------------------------------------

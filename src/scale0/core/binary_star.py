@@ -151,6 +151,8 @@ def heard(state: State, peer: Peer, message: PeerStatus) -> None:
     is_fresh = message.echo == pair.challenge
     if pair.star is Star.DOUBTFUL and not is_fresh and event is not Event.PEER_ACTIVE_AHEAD:
         return  # it may have been said before we stood still
+    if pair.other is Star.YIELDING and message.stream != pair.seq:
+        pair.is_whole = False  # what it did last has not come
     _obey(state, event)
     epochs.keep_ahead(state)
     if pair.star is Star.PASSIVE and pair.other is Star.ACTIVE:

@@ -6,7 +6,7 @@ returned, and its worker gets nothing until it is heard again. What was for a cl
 
 from __future__ import annotations
 
-from scale0.core import afar, connections, delivery, heartbeat_table, peers, routing
+from scale0.core import afar, connections, delivery, heartbeat_table, peers, replication, routing
 from scale0.core.sessions import Session
 from scale0.core.state import State
 from scale0.core.workers import Worker, delist, release
@@ -15,7 +15,7 @@ from scale0.protocol.codes import Code
 from scale0.protocol.dialects import CLIENT, PEER
 from scale0.protocol.ids import sequence_of
 from scale0.protocol.majordomo import MdpHeartbeat, MdpTask
-from scale0.protocol.messages import NO_VERSION, Error, Table, Task, TaskId, TaskReply
+from scale0.protocol.messages import NO_VERSION, Error, Stream, Table, Task, TaskId, TaskReply
 
 
 def take_back(state: State, session: Session, message: AnyMessage, reason: str) -> None:
@@ -50,6 +50,8 @@ def _from_peer(state: State, session: Session, message: AnyMessage, reason: str)
     peer.is_told_all = False
     if isinstance(message, Table):
         heartbeat_table.begin(state, peer)
+    elif isinstance(message, Stream):  # it has a gap in its copy, and asks for another when it hears so
+        replication.lose(state)
     if reason == "unroutable":
         peers.set_absent(state, peer)
     if isinstance(message, Task):

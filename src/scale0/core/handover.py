@@ -50,6 +50,7 @@ def give_way(state: State) -> None:
     assert pair is not None, "only one of a pair gives way"
     pair.hand_over_by_s = None
     replication.flush(state)
+    pair.seq = state.stream.seq if state.stream is not None and not state.stream.is_lost else 0
     state.stream = None
     pair.star = Star.YIELDING
     recording.failover(state, "handed_over")

@@ -36,7 +36,10 @@ def describe(state: State, peer: Peer, message: PeerStatus, echo: int) -> None:
         return
     is_there = state.mode in ("active", "holding", "passive")
     message.star = pair.star.value if is_there else ""
-    message.stream = state.stream.seq if state.stream is not None and not state.stream.is_lost else 0
+    if pair.star is Star.YIELDING:
+        message.stream = pair.seq
+    elif state.stream is not None and not state.stream.is_lost:
+        message.stream = state.stream.seq
     message.ask = _question(state, pair)
     message.echo = echo
     pair.told_s = state.now

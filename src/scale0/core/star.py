@@ -135,7 +135,7 @@ class Pair:
     asked_s: float = -math.inf  # when one that follows put it
     told_s: float = 0.0  # when the other was last told that we live
     # following
-    seq: int = 0  # the last STREAM that was taken
+    seq: int = 0  # the last STREAM that was taken; of one that gives way: that left
     is_whole: bool = False  # the copy is complete, as far as the other has told
     synced_s: float = -math.inf  # when the question was put to which the other last answered that it is so
     fetched_s: float = -math.inf  # when a copy was last asked for
