@@ -382,6 +382,18 @@ def test_worker_that_takes_its_capacity_back_while_a_task_is_held_does_not_get_i
     assert primary.state.ledger.queued == 1
 
 
+def test_slot_of_a_held_task_that_is_too_late_is_not_given_to_another_that_is_too_late() -> None:
+    mesh, primary, _ = pair_of()
+    primary.worker("w", "echo")
+    primary.say("w", WORKER, Ready(services=[ServiceOffer("echo"), ServiceOffer("again", True)], capacity=1))
+    primary.client("ada")
+    mesh.cut("prim", "back")
+    primary.submit("ada", 1, "echo", timeout_s=0.1)
+    primary.submit("ada", 2, "again", timeout_s=0.1)
+    mesh.run(SHORTLY_S)
+    assert (primary.codes("ada"), primary.heard("w", Task)) == ([408, 408], [])
+
+
 def test_deadline_that_passes_while_a_task_is_held_settles_it_and_frees_the_slot() -> None:
     mesh, primary, fallback = pair_of()
     primary.worker("w", "echo")

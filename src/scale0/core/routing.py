@@ -315,9 +315,16 @@ def abandon(state: State, entry: Entry, why: str) -> None:
 
 
 def expire_overdue(state: State) -> None:
-    """Deadlines that have passed, also while another one of the pair had to keep them: nothing is given out after."""
-    for entry in state.ledger.overdue(state.now):
+    """Deadlines that have passed, also while another one of the pair had to keep them: nothing is given out after.
+
+    What waits comes first: a slot that becomes free by what has not left is for nothing that is too late itself.
+    """
+    for entry in sorted(state.ledger.overdue(state.now), key=_is_given):
         expire(state, entry)
+
+
+def _is_given(entry: Entry) -> bool:
+    return entry.worker is not None
 
 
 def expire(state: State, entry: Entry) -> None:
