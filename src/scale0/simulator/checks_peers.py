@@ -42,6 +42,7 @@ class PeerChecks:
         self._unsent: set[tuple[str, str]] = set()  # peers and services of which a task met a full pipe since
         self._held: dict[str, dict[bytes, Task]] = {}  # our tasks that it has
         self._taken: dict[bytes, Counter[str]] = {}  # tasks of others that came: how many answers each origin may get
+        self._owed: dict[bytes, Counter[str]] = {}  # the same, of what came before the broker forgot all tasks
         self._run_anew: set[bytes] = set()  # of these, what has ended here and runs again, for its client itself
 
     # --- what comes -----------------------------------------------------------------------------------------------
@@ -185,9 +186,15 @@ class PeerChecks:
         """I2: an answer goes only to the broker that asked."""
         asked = self._taken.get(id_, Counter())
         if asked[peer] <= 0:
+            asked = self._owed.get(id_, Counter())
+        if asked[peer] <= 0:
             self._fail("I2", f"{peer} was told of {show_id(id_)}, which it did not ask")
         if is_final:
             asked[peer] -= 1
+
+    def owes_as(self, before: PeerChecks) -> None:
+        """Brokers' sessions outlast what the broker forgets: what has ended is told when its origin is back."""
+        self._owed = before._owed | before._taken
 
     def has_taken(self, id_: bytes) -> bool:
         """Whether another broker waits for this task."""

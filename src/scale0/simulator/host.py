@@ -130,6 +130,7 @@ class BrokerHost(Machine):
         before.ended()
         self.checks = BrokerChecks(self.world, self, self.broker.state.mode)
         self.checks.answers.owes_as(before.answers)
+        self.checks.peers.owes_as(before.peers)
 
     def tick(self) -> None:
         now = self.schedule.now
