@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from scale0.core.broker import Broker
 from scale0.core.doubt import EPOCH_LEAP_MAX
+from scale0.core.effects import Effect, Route, Send
 from scale0.core.star import Star
 from scale0.protocol.dialects import PEER
-from scale0.protocol.messages import PeerStatus, Task
+from scale0.protocol.messages import Disconnect, PeerStatus, Task
 from tests.core.mesh import SETTLED_S, Mesh, Node, pair_of
 from tests.core.star_kit import SEEN, SHORTLY_S, TAKEOVER_S, pause
 from tests.core.test_binary_star import as_pair, star
@@ -50,6 +54,27 @@ def test_pause_longer_than_takeover_timeout_that_nobody_used_leads_to_doubt_and_
     assert primary.alarm_names().count("in_doubt") == 1
     mesh.run(20.0)
     assert (star(primary), star(fallback)) == (Star.ACTIVE, Star.PASSIVE)
+
+
+@pytest.mark.parametrize(
+    "comes",
+    [
+        lambda broker, route, now: broker.link_refused(route, now),
+        lambda broker, route, now: broker.link_broken(route, now),
+        lambda broker, route, now: broker.send_failed(Send(route, PEER, Disconnect()), "unroutable", now),
+        lambda broker, route, now: broker.heard_version("back", b"\xff" * 16, now),
+        lambda broker, route, now: broker.manage("balance", {}, now)[1],
+    ],
+)
+def test_pause_is_noticed_whatever_comes_first_after_it(
+    comes: Callable[[Broker, Route, float], list[Effect]],
+) -> None:
+    mesh, primary, _ = pair_of()
+    session = primary.peer("back").session
+    assert session is not None
+    mesh.now += TAKEOVER_S + SHORTLY_S
+    primary.do(comes(primary.broker, session.route, mesh.now))
+    assert (star(primary), primary.mode) == (Star.DOUBTFUL, "holding")
 
 
 def test_pause_in_which_the_fallback_took_over_ends_with_a_step_down() -> None:

@@ -115,6 +115,14 @@ class Broker:
 
     # --- the verbs ------------------------------------------------------------------------------------------------
 
+    def _at(self, now: float) -> State:
+        """So begins each verb that may give something out. Rule 31: after a pause the other of the pair may serve."""
+        state = self.state
+        state.now = now
+        if now > state.doubt_at_s:
+            doubt.look_at_pause(state)
+        return state
+
     def receive(self, route: Route, dialect: Dialect, message: AnyMessage, now: float) -> list[Effect]:
         state = self.state
         state.now = now
@@ -162,8 +170,7 @@ class Broker:
 
     def send_failed(self, send: Send, reason: str, now: float) -> list[Effect]:
         """Rule 10: a send that fails is an input. A TASK goes back; what is for a client is held under its cap."""
-        state = self.state
-        state.now = now
+        state = self._at(now)
         state.counters[f"sends_{reason}"] += 1
         session = state.sessions.by_route.get(send.route)
         if session is not None:
@@ -172,10 +179,7 @@ class Broker:
 
     def tick(self, now: float, wall_s: float) -> list[Effect]:
         """Time has passed: deadlines, silence, heartbeats, and our own clock."""
-        state = self.state
-        state.now = now
-        if now > state.doubt_at_s:
-            doubt.look_at_pause(state)
+        state = self._at(now)
         liveness.look_at_clock(state, wall_s)
         if state.mode == "passive":  # whoever is known here is the other broker's, and it counts their time
             state.ledger.grow_up(now)
@@ -254,13 +258,13 @@ class Broker:
 
     def manage(self, command: str, arguments: dict[str, Any], now: float) -> tuple[Any, list[Effect]]:
         """An operator's command through a door of this process; an unknown one raises `ProtocolError`."""
-        self.state.now = now
+        self._at(now)
         result = management.run(self.state, command, arguments)
         return result, self.state.take_effects()
 
     def answer(self, key: int, result: Any, now: float) -> list[Effect]:
         """The shell's answer to an effect `FromFiles` or `Asked`; a `ProtocolError` if it refuses."""
-        self.state.now = now
+        self._at(now)
         management_door.answer(self.state, key, result)
         return self.state.take_effects()
 
@@ -268,32 +272,32 @@ class Broker:
         self, request: ManagementReq, brokers: list[str] | Literal["all"], for_s: float, now: float
     ) -> tuple[Passed, list[Effect]]:
         """Have other brokers carry out a command too; their answers come as effects `Answered`."""
-        self.state.now = now
+        self._at(now)
         passed = management_door.pass_on(self.state, request, brokers, for_s)
         return passed, self.state.take_effects()
 
     def configure(self, document: Document, now: float, author: str = "file") -> list[Effect]:
         """The operator's file was read again: a change like any other. Raises `ProtocolError` if it is refused."""
-        self.state.now = now
+        self._at(now)
         wanted = document.over(self.state.config.document)
         config_service.propose(self.state, wanted, base=b"", author=author, comment="read again")
         return self.state.take_effects()
 
     def heard_version(self, identity: str, version: bytes, now: float) -> list[Effect]:
         """A publisher says which config it has."""
-        self.state.now = now
+        self._at(now)
         config_service.heard(self.state, identity, version)
         return self.state.take_effects()
 
     def link_broken(self, route: Route, now: float) -> list[Effect]:
         """The connection of a dialed link ended."""
-        self.state.now = now
+        self._at(now)
         dialing.broken(self.state, route)
         return self.state.take_effects()
 
     def link_refused(self, route: Route, now: float) -> list[Effect]:
         """Nobody listens where this link was dialed: the process that was there has ended."""
-        self.state.now = now
+        self._at(now)
         dialing.nobody_there(self.state, route)
         return self.state.take_effects()
 
@@ -303,13 +307,13 @@ class Broker:
 
     def allow(self, permissions: Iterable[Permission], next_key: str, now: float) -> list[Effect]:
         """The keys that are allowed from now on; `next_key` is what this broker's own will be."""
-        self.state.now = now
+        self._at(now)
         revocation.allow(self.state, permissions, next_key)
         return self.state.take_effects()
 
     def stop(self, now: float) -> list[Effect]:
         """The process ends now."""
-        self.state.now = now
+        self._at(now)
         modes.say_goodbye(self.state)
         return self.state.take_effects()
 
