@@ -31,7 +31,7 @@ def settings(master: str = "local[2]", *, is_test: bool = False, **given: str) -
 def test_time_is_utc_and_only_errors_are_logged() -> None:
     made = settings()
     assert made["spark.sql.session.timeZone"] == "UTC"
-    option, _code = made["spark.driver.extraJavaOptions"].split()
+    option = made["spark.driver.extraJavaOptions"].split()[0]
     logging = Path(option.removeprefix("-Dlog4j2.configurationFile=file://"))
     assert "rootLogger.level = error" in logging.read_text()
 
@@ -39,7 +39,15 @@ def test_time_is_utc_and_only_errors_are_logged() -> None:
 def test_what_the_caller_says_counts_most() -> None:
     made = settings(is_test=True, **{"spark.sql.shuffle.partitions": "7", "spark.driver.extraJavaOptions": "-Da=b"})
     assert made["spark.sql.shuffle.partitions"] == "7"
-    assert made["spark.driver.extraJavaOptions"].endswith("-XX:+UseSerialGC -XX:ReservedCodeCacheSize=512m -Da=b")
+    assert made["spark.driver.extraJavaOptions"].endswith("-XX:ReservedCodeCacheSize=512m -Xss4m -Da=b")
+
+
+def test_there_is_one_collector_ours_or_the_one_that_the_caller_wants() -> None:
+    option = "spark.driver.extraJavaOptions"
+    theirs = settings(is_test=False, **{option: "-XX:+UseG1GC"})
+    for made in (settings(), settings(is_test=True), theirs):
+        assert len([word for word in made[option].split() if word.endswith("GC")]) == 1
+    assert theirs[option].endswith(" -XX:+UseG1GC")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from datetime import date
 from typing import Final
 
 import msgspec
-from pyspark.sql import functions as F
 
 from scale0_pipeline.errors import NothingRecorded, PipelineError
 from scale0_pipeline.jobs.derive import Deriver, day_task, plan_days
@@ -24,7 +23,7 @@ from scale0_pipeline.jobs.rows import missing_segments, rows_of
 from scale0_pipeline.jobs.writer import Writer
 from scale0_pipeline.tables import crash_points
 from scale0_pipeline.tables.delta import Choice
-from scale0_pipeline.tables.files import DAY, DataFile, days_of
+from scale0_pipeline.tables.files import DataFile, days_of
 from scale0_pipeline.tables.plans import Plan, may_touch
 from scale0_pipeline.transforms.registry import Derived
 from scale0_pipeline.transforms.window import day_us
@@ -64,7 +63,7 @@ def _append(writer: Writer, day: date) -> int:
     rows = rows_of(writer.spark, writer.place, plans)
     for number, one in enumerate(writer.appended, 1):
         table = writer.tables[one.name]
-        written = table.write(one.make(rows).where(F.col(DAY) == F.lit(day)), 1, through)
+        written = writer.write(one, rows, plans, (1, through), day)
         table.commit(written, _up_to(through, day), writer.stamp(through, BACKFILL), is_repeatable=True)
         writer.progress(f"backfill of {day}: {one.name}", number, len(writer.appended) + len(writer.derived))
         crash_points.reach(crash_points.IN_BACKFILL)

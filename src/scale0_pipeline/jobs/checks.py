@@ -59,15 +59,15 @@ class Checks:
         with self._lock:
             noted, self._noted = self._noted, {}
         today = datetime.now(UTC).date()
-        results = []
-        for name, one in noted.items():
-            if one.files:
-                result = self._check(name, one.table.frame_of(self._spark, one.files), one.batch, today)
-                results += [result] if result is not None else []
+        frames = {name: one.table.frame_of(self._spark, one.files) for name, one in noted.items() if one.files}
+        made = [self._check(name, frame, noted[name].batch, today) for name, frame in frames.items()]
+        results = [result for result in made if result is not None]
         if not results:
             return 0
+        seen = reduce(DataFrame.unionByName, results)
+        rows = [quality.sampled(row, frames[row["table"]]) for row in seen.collect()]
         batch = max(one.batch for one in noted.values())
-        rows = reduce(DataFrame.unionByName, results).coalesce(1)
-        written = self._results.write(rows, batch, batch)
+        frame = self._spark.createDataFrame([tuple(row.values()) for row in rows], seen.schema).coalesce(1)
+        written = self._results.write(frame, batch, batch)
         self._results.commit(written, lambda files: [], stamp(batch, QUALITY), is_repeatable=True)
         return sum(file.rows for file in written.files)

@@ -23,7 +23,7 @@ from scale0_pipeline.jobs.writer import Writer
 from scale0_pipeline.tables import crash_points
 from scale0_pipeline.tables.delta import Table
 from scale0_pipeline.tables.files import DataFile
-from scale0_pipeline.transforms.registry import Appended
+from scale0_pipeline.transforms.registry import Growing
 
 COMPACTION: Final = "compaction"  # the application id of its commits
 FILES_MAX: Final = 64  # that a day which is not over may have
@@ -70,7 +70,7 @@ def compact(
     a closed day that late rows reach keeps as many files as one that is not over.
     """
     today = datetime.now(UTC).date()
-    wanted: list[tuple[Appended, Merge]] = []
+    wanted: list[tuple[Growing, Merge]] = []
     for one in writer.appended:
         merges = merges_for(writer.tables[one.name].files(), today, closed_files_max)
         wanted += [(one, merge) for merge in merges if bytes_max is None or merge.bytes <= bytes_max]
@@ -83,7 +83,7 @@ def compact(
     return done
 
 
-def merge_files(writer: Writer, one: Appended, merge: Merge) -> bool:
+def merge_files(writer: Writer, one: Growing, merge: Merge) -> bool:
     """Make one file of several; False if they were not all there any more."""
     table = writer.tables[one.name]
     rows = table.frame_of(writer.spark, merge.files)

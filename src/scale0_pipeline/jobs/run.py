@@ -30,7 +30,7 @@ from scale0_pipeline.progress import Progress, silent
 from scale0_pipeline.session import running_session
 from scale0_pipeline.tables import crash_points
 from scale0_pipeline.tables.lease import Lease
-from scale0_pipeline.transforms.registry import APPENDED, DERIVED, Appended, Derived
+from scale0_pipeline.transforms.registry import APPENDED, DERIVED, Derived, Growing
 
 INTERVAL_S: Final = 2.0  # between two looks at the catalogue
 IDLE_S: Final = 1.0  # between two looks whether a table that could wait has waited long enough
@@ -155,7 +155,7 @@ def once(
     *,
     master: str = "local[*]",
     progress: Progress = silent,
-    appended: Sequence[Appended] = APPENDED,
+    appended: Sequence[Growing] = APPENDED,
     derived: Sequence[Derived] = DERIVED,
 ) -> Summary:
     """Bring all tables to where the catalogue is now."""
@@ -176,7 +176,7 @@ def follow(
     master: str = "local[*]",
     progress: Progress = silent,
     interval_s: float = INTERVAL_S,
-    appended: Sequence[Appended] = APPENDED,
+    appended: Sequence[Growing] = APPENDED,
     derived: Sequence[Derived] = DERIVED,
 ) -> Summary:
     """Keep all tables fresh until `stop` is set."""
@@ -192,7 +192,7 @@ def compact(
     *,
     master: str = "local[*]",
     progress: Progress = silent,
-    appended: Sequence[Appended] = APPENDED,
+    appended: Sequence[Growing] = APPENDED,
     derived: Sequence[Derived] = DERIVED,
 ) -> Summary:
     """Merge small files, and delete those that nobody needs."""
@@ -207,7 +207,7 @@ def backfill(
     *,
     master: str = "local[*]",
     progress: Progress = silent,
-    appended: Sequence[Appended] = APPENDED,
+    appended: Sequence[Growing] = APPENDED,
     derived: Sequence[Derived] = DERIVED,
 ) -> Summary:
     """Make one day of every table anew from its segments; a stream may go on meanwhile."""
@@ -228,7 +228,7 @@ def _writer(
     place: Place,
     master: str,
     progress: Progress,
-    appended: Sequence[Appended],
+    appended: Sequence[Growing],
     derived: Sequence[Derived],
     lease: str = "pipeline",
 ) -> Iterator[Writer]:

@@ -13,23 +13,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from typing import Final
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from scale0.telemetry import catalogue
 from scale0.telemetry.catalogue import Consumer, Entry, Position
 from scale0.telemetry.place import Place
+from scale0_pipeline.jobs import copies
 from scale0_pipeline.jobs.checks import Checks
 from scale0_pipeline.jobs.rows import missing_segments, rows_of, without
 from scale0_pipeline.progress import Progress, silent
 from scale0_pipeline.tables import crash_points
-from scale0_pipeline.tables.delta import STREAM, Stamp, Table
+from scale0_pipeline.tables.covered import Interval
+from scale0_pipeline.tables.delta import STREAM, Stamp, Table, Written
+from scale0_pipeline.tables.files import DAY
 from scale0_pipeline.tables.lease import Lease
 from scale0_pipeline.tables.log import BatchLog
 from scale0_pipeline.tables.plans import BATCH_BYTES_MAX, Plan, admit, make_plan
-from scale0_pipeline.transforms.registry import Appended, Derived
+from scale0_pipeline.transforms.registry import Copied, Derived, Growing
 
 CONSUMER: Final = "pipeline"
 THREADS: Final = 4  # tables that are written at a time
@@ -45,7 +50,7 @@ class Writer:
         spark: SparkSession,
         place: Place,
         lease: Lease,
-        appended: Sequence[Appended],
+        appended: Sequence[Growing],
         derived: Sequence[Derived],
         progress: Progress = silent,
     ) -> None:
@@ -100,7 +105,7 @@ class Writer:
     def catch_up(self) -> None:
         """Give every appended table the plans that it lacks."""
         last = self.log.last()
-        lagging: dict[int, list[Appended]] = {}
+        lagging: dict[int, list[Growing]] = {}
         for one in self.appended:
             version = self.tables[one.name].version()
             if version < last:
@@ -110,7 +115,7 @@ class Writer:
                 self._append(plans, lagging[version])
         self.keep_position()
 
-    def _append(self, plans: Sequence[Plan], wanted: Sequence[Appended]) -> None:
+    def _append(self, plans: Sequence[Plan], wanted: Sequence[Growing]) -> None:
         """Carry out some plans for some tables."""
         crash_points.reach(crash_points.BEFORE_WRITE)
         plans = without(plans, missing_segments(self.place, plans))
@@ -132,16 +137,26 @@ class Writer:
         self.rows_done += count
         crash_points.reach(crash_points.AFTER_LAST_COMMIT)
 
-    def _appending(self, one: Appended, rows: DataFrame, plans: Sequence[Plan]) -> Callable[[], str]:
+    def _appending(self, one: Growing, rows: DataFrame, plans: Sequence[Plan]) -> Callable[[], str]:
         def append() -> str:
             table, batch = self.tables[one.name], plans[-1].batch
-            written = table.write(one.make(rows), plans[0].batch, batch)
+            written = self.write(one, rows, plans, (plans[0].batch, batch))
             crash_points.reach(crash_points.AFTER_WRITE)
             if table.append(written, self.stamp(batch, position=plans[-1].position)):
                 self.checks.note(table, batch, written.files)
             return one.name
 
         return append
+
+    def write(
+        self, one: Growing, rows: DataFrame, plans: Sequence[Plan], batches: Interval, only: date | None = None
+    ) -> Written:
+        """Write what some plans bring to a table, as these batches'; with `only`, for one day. Nobody counts it yet."""
+        table = self.tables[one.name]
+        if isinstance(one, Copied):
+            return copies.write(self.spark, table, one.make, plans, batches, only)
+        made = one.make(rows)
+        return table.write(made if only is None else made.where(F.col(DAY) == F.lit(only)), *batches)
 
     # --- what both kinds share
 

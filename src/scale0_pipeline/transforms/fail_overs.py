@@ -38,7 +38,8 @@ def doubled(inputs: Mapping[str, DataFrame], window: Window) -> DataFrame:
     """silver/doubled of the window's days."""
     tasks = inputs["silver/tasks"].where((F.col("role") == "origin") & (F.col("outcome") != "refused"))
     near = _near(tasks, moments(inputs["silver/notes"]), AROUND_US)
-    copies = for_each_day(near, window, LOOKBACK_DAYS)
+    # Of most tasks nothing but the key is needed: they were settled once.
+    copies = for_each_day(near.select("day", "ts_us", *KEY, *TASK), window, LOOKBACK_DAYS)
     same = Over.partitionBy("for_day", *TASK).orderBy("ts_us", *KEY)
     ranked = copies.withColumns(
         {
@@ -48,7 +49,8 @@ def doubled(inputs: Mapping[str, DataFrame], window: Window) -> DataFrame:
         }
     )
     surplus = ranked.where((F.col("_place") > 1) & (F.col("day") == F.col("for_day")))
-    return surplus.select(*TABLES["silver/doubled"].names)
+    known = F.broadcast(surplus.select(*KEY, "first_broker", "first_us"))
+    return near.join(known, list(KEY)).select(*TABLES["silver/doubled"].names)
 
 
 def failovers(inputs: Mapping[str, DataFrame], window: Window) -> DataFrame:

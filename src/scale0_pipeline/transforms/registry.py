@@ -1,8 +1,9 @@
 """Every table and the function that makes it, in an order in which each stands after what it is made of.
 
-Appended tables grow by what each batch brings; their rows are events, or partial sums that add up. Derived tables are
-made from others, and whole days of them are replaced; a snapshot is replaced as a whole. `refresh_s` is how old a
-derived table may grow in a stream: what somebody watches is made in every batch, what is asked now and then is not.
+Appended tables grow by what each batch brings: partial sums that add up, or, copied, the events themselves. Derived
+tables are made from others, and whole days of them are replaced; a snapshot is replaced as a whole. `refresh_s` is how
+old a derived table may grow in a stream: what somebody watches is made in every batch, what is asked now and then is
+not.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from scale0_pipeline import capacity
@@ -19,7 +21,7 @@ from scale0_pipeline.transforms import facts, fail_overs, sessions, silver
 from scale0_pipeline.transforms.gold import completeness, drifts, participants, services, slo
 from scale0_pipeline.transforms.window import Window
 
-__all__ = ["APPENDED", "DERIVED", "Appended", "Derived", "Window", "derived"]
+__all__ = ["APPENDED", "DERIVED", "Appended", "Copied", "Derived", "Growing", "Window", "derived"]
 
 Inputs = Mapping[str, DataFrame]
 
@@ -35,6 +37,14 @@ class Appended(msgspec.Struct, frozen=True):
     merge: Callable[[DataFrame], DataFrame] | None = None
 
 
+class Copied(msgspec.Struct, frozen=True):
+    """A table that grows by `make` of the rows of each new segment: nothing in it needs more than its own row."""
+
+    name: str
+    make: Callable[[pa.Table], pa.Table]
+    merge: None = None
+
+
 class Derived(msgspec.Struct, frozen=True):
     """A table of which `make` gives all rows of a window's days; its inputs reach `lookback_days` further back."""
 
@@ -46,8 +56,10 @@ class Derived(msgspec.Struct, frozen=True):
     refresh_s: int = 0
 
 
-APPENDED: Final[tuple[Appended, ...]] = (
-    Appended("silver/tasks", silver.tasks),
+Growing = Appended | Copied
+
+APPENDED: Final[tuple[Growing, ...]] = (
+    Copied("silver/tasks", silver.tasks),
     Appended("silver/notes", silver.notes),
     Appended("facts/minute", facts.minute, facts.merge_minute),
     Appended("facts/hour", facts.hour, facts.merge_hour),

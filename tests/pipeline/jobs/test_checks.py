@@ -21,7 +21,8 @@ def count(name: str, rows: DataFrame, batch: int, day: date) -> DataFrame | None
     if name == "silver/free":
         return None
     seen = rows.agg(F.count("*").alias("rows"))
-    return seen.select(F.lit(day).alias("day"), F.lit(batch).alias("batch"), F.lit(name).alias("table"), "rows")
+    told = {"day": day, "batch": batch, "table": name, "rule": "it was seen", "is_broken": False}
+    return seen.select(*[F.lit(value).alias(column) for column, value in told.items()], "rows")
 
 
 def test_what_was_written_since_the_last_look_is_looked_at_in_one_go(spark: SparkSession, tmp_path: Path) -> None:

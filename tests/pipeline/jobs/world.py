@@ -22,8 +22,8 @@ from scale0_pipeline.jobs.writer import Writer
 from scale0_pipeline.tables.delta import Table
 from scale0_pipeline.tables.lease import Lease
 from scale0_pipeline.tables.log import PIPELINE
-from scale0_pipeline.transforms import bronze
-from scale0_pipeline.transforms.registry import Appended, Derived
+from scale0_pipeline.transforms import bronze, silver
+from scale0_pipeline.transforms.registry import Appended, Copied, Derived, Growing
 from scale0_pipeline.transforms.window import Window, floor_to
 from scale0_pipeline.units import MINUTE_US
 
@@ -35,8 +35,8 @@ MINUTES: Final = "gold/minutes"
 DAYS: Final = "gold/days"
 
 
-def make_rows(rows: DataFrame) -> DataFrame:
-    return bronze.filed(rows).select("day", "broker", "boot", "seq", "ts_us", "service", "landed_us", "batch")
+def make_rows(rows: pa.Table) -> pa.Table:
+    return silver.tasks(rows).select(["day", "broker", "boot", "seq", "ts_us", "service", "landed_us", "batch"])
 
 
 def make_sums(rows: DataFrame) -> DataFrame:
@@ -60,7 +60,7 @@ def make_days(inputs: Mapping[str, DataFrame], window: Window) -> DataFrame:
     return inputs[MINUTES].groupBy("day").agg(F.sum("count").alias("count"))
 
 
-APPENDED: Final = (Appended(ROWS, make_rows), Appended(SUMS, make_sums, merge_sums))
+APPENDED: Final = (Copied(ROWS, make_rows), Appended(SUMS, make_sums, merge_sums))
 DERIVED: Final = (Derived(MINUTES, (SUMS,), make_minutes), Derived(DAYS, (MINUTES,), make_days))
 
 
@@ -125,7 +125,7 @@ def work(
     what: Callable[[Writer], object],
     lease: str = PIPELINE,
     *,
-    appended: Sequence[Appended] = APPENDED,
+    appended: Sequence[Growing] = APPENDED,
     derived: Sequence[Derived] = DERIVED,
 ) -> None:
     """What a process does with its lease, from its start on."""

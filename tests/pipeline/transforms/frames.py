@@ -7,7 +7,9 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pyarrow as pa
 
+from scale0.telemetry.segments import ARROW_SCHEMA
 from scale0_pipeline.schema import EVENTS
 
 if TYPE_CHECKING:
@@ -63,6 +65,14 @@ def bronze(spark: SparkSession, rows: Iterable[dict[str, Any]], landed_us: int |
     names = [field.name for field in EVENTS]
     values = [tuple(row.get(name) for name in names) for row in rows]
     return landed(spark.createDataFrame(values, event_schema()), BATCH, landed_us)
+
+
+def table(rows: Iterable[dict[str, Any]], landed_us: int | None = None) -> pa.Table:
+    """The same, for Arrow."""
+    columns = pa.Table.from_pylist(list(rows), ARROW_SCHEMA)
+    for name, value in (("batch", BATCH), ("landed_us", landed_us)):
+        columns = columns.append_column(name, pa.array([value] * columns.num_rows, pa.int64()))
+    return columns
 
 
 def dicts(frame: DataFrame) -> list[dict[str, Any]]:

@@ -69,7 +69,8 @@ def _make_all(spark: SparkSession, place: Place) -> dict[str, Any]:
     events = bronze.landed(read.dropDuplicates(["broker", "boot", "seq"]), BATCH, START_US + DAY_US)
     frames: dict[str, Any] = {}
     for table in registry.APPENDED:
-        frames[table.name] = spark.createDataFrame(table.make(events).toArrow())
+        made = table.make(events.toArrow()) if isinstance(table, registry.Copied) else table.make(events).toArrow()
+        frames[table.name] = spark.createDataFrame(made)
     window = registry.Window((DAY,), START_US + DAY_US)
     for derived in registry.DERIVED:
         made = derived.make({name: frames[name] for name in derived.inputs}, window)
