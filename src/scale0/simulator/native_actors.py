@@ -213,9 +213,10 @@ class WorkerProcess(SessionProcess):
         del self.running[task.id, task.attempt]
         behaviour = behaviour_of(task.body)
         part = STREAM_PARTS if behaviour == b"stream" else 0
-        self._reply(task, Status.FAILED if behaviour == b"fail" else Status.OK, part)
+        status = Status.FAILED if behaviour == b"fail" else Status.OK
+        self._reply(task, status, part)
         if self.world.profile.kind == "rough" and self.random.random() < 0.03:
-            self._say_again(task)
+            self._say_again(task, status, part)
         self._start_next()
 
     def _reply(self, task: Task, status: Status, part: int = 0, final: bool = True) -> None:
@@ -226,15 +227,16 @@ class WorkerProcess(SessionProcess):
             )
         )
 
-    def _say_again(self, task: Task) -> None:
+    def _say_again(self, task: Task, status: Status, part: int) -> None:
         """A worker with a bug: the same reply twice, or one to an attempt that never was.
 
-        The next attempt may be on its way to this very worker: a reply to it would be as good as any.
+        The next attempt may be on its way to this very worker: a reply to it would be as good as any. So is the second
+        of two that are the same, when the session has given up its link and keeps the first.
         """
         if self.socket is not None and (task.id, task.attempt + 1) not in self.running:
             self.world.count("fault", "double reply")
             body = (task.body[0], self.label.encode(), b"%d" % task.attempt)
-            reply = TaskReply(task.id, body, task.attempt)
+            reply = TaskReply(task.id, body, task.attempt, status, part)
             if self.random.random() < 0.4:
                 reply = TaskReply(task.id, (task.body[0], b"nobody", b"99"), task.attempt + NEVER_GIVEN)
             self.socket.send(native.encode(self.dialect.header, reply))
