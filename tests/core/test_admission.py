@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from scale0.core.settings import Limits, ServiceSettings
@@ -247,7 +249,7 @@ def test_resent_task_of_a_service_that_nobody_announced_ends_as_unknown() -> Non
 
 def copied(desk: Desk, name: str) -> None:
     """As if this session came with the copy that the broker took over from."""
-    desk.broker.state.sessions.by_identity[name].is_copied = True
+    desk.broker.state.sessions.by_identity[name].copied_until_s = math.inf
 
 
 SAME_PAIR = int(Flag.RESENT | Flag.SAME_PAIR)

@@ -460,6 +460,34 @@ def test_what_a_fresh_copy_does_not_know_has_not_run() -> None:
     assert fallback.codes("ada") == [502], "that one was at another broker"
 
 
+def test_what_the_copy_does_not_know_may_have_run_when_a_silent_partner_waits_for_it_no_longer() -> None:
+    mesh, primary, fallback = busy(tasks=1)
+    primary.answer("w")
+    mesh.cut("prim", "back")
+    mesh.run(TAKEOVER_S + SHORTLY_S)
+    fallback.client("eve", epochs=SEEN)
+    assert (star(primary), star(fallback)) == (Star.ACTIVE, Star.ACTIVE)
+    mesh.run(2 * TAKEOVER_S)
+    primary.submit("ada", 2, "echo")
+    assert [task.id for task in primary.heard("w", Task)] == [id_of("ada", 2)]
+    fallback.client("ada", epochs=SEEN)
+    come_to(fallback, "v", "echo")
+    fallback.submit("ada", 2, "echo", flags=BOTH)
+    assert (fallback.codes("ada"), fallback.heard("v", Task)) == ([502], [])
+
+
+def test_what_the_copy_does_not_know_has_not_run_however_late_it_comes_if_the_partner_gave_way() -> None:
+    mesh, primary, fallback = busy(tasks=1)
+    primary.answer("w")
+    primary.manage("handover")
+    mesh.run(3 * TAKEOVER_S)
+    assert (star(primary), star(fallback)) == (Star.PASSIVE, Star.ACTIVE)
+    fallback.client("ada", epochs=SEEN)
+    come_to(fallback, "w", "echo")
+    fallback.submit("ada", 2, "echo", flags=BOTH)
+    assert [(task.id, task.flags) for task in fallback.heard("w", Task)] == [(id_of("ada", 2), 0)]
+
+
 def test_what_a_fresh_copy_does_not_know_may_have_run_if_its_client_was_here_before_the_copys_time() -> None:
     mesh, primary, fallback = pair_of()
     primary.worker("w", "echo")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -147,7 +148,7 @@ def a_task_does_not_wait_for_the_standby(patch: pytest.MonkeyPatch) -> None:
 @bug("at most once", "502", "rule 12")
 def an_old_copy_is_trusted(patch: pytest.MonkeyPatch) -> None:
     right = replica.wake
-    patch.setattr(replica, "wake", lambda state, *, is_trusted: right(state, is_trusted=True))
+    patch.setattr(replica, "wake", lambda state, *, trusted_until_s: right(state, trusted_until_s=math.inf))
 
 
 @bug("at most once", "502")

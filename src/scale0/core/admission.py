@@ -41,9 +41,11 @@ def task(state: State, session: Session, message: Task) -> None:
             changes.forgotten(state, session)
     if sequence > session.highest:
         session.highest = sequence
-        # Rule 31: the copy that this broker took over from had not heard of it, so its partner has not dispatched it.
-        # One that was not told of it because it may be repeated has been dispatched, if its reply has begun.
-        is_fresh = message.flags & SAME_PAIR and session.is_copied and not message.flags & PARTLY_ANSWERED
+        # Rule 31: the copy that this broker took over from had not heard of it, so its partner has not dispatched it,
+        # as long as that waits for the copy. One that was not told of it because it may be repeated has been
+        # dispatched, if its reply has begun.
+        is_copied = message.flags & SAME_PAIR and state.now < session.copied_until_s
+        is_fresh = is_copied and not message.flags & PARTLY_ANSWERED
         if is_fresh and sum(map(len, message.body)) <= STREAMED_BYTES_MAX:
             message.flags &= ~(RESENT | SAME_PAIR)
     elif _is_known(state, session, message, sequence):

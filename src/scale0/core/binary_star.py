@@ -237,11 +237,7 @@ def _serve(state: State, event: Event) -> None:
     pair = state.pair
     assert pair is not None, "only one of a pair serves for both"
     was, pair.star = pair.star, Star.ACTIVE
-    # A copy that is older than this is not trusted: by then the other may have dispatched what waits in it.
-    age_s = state.now - pair.synced_s
-    is_trusted = was is not Star.PASSIVE or (
-        pair.is_whole and age_s < replication.STALE_TAKEOVERS * state.settings.takeover_s
-    )
+    trusted_until_s = replication.trusted_until_s(state, event) if was is Star.PASSIVE else math.inf
     # One that waited goes on from where it stood; if the other may have served meanwhile, what waits may have run.
     has_rival = pair.epoch_seen > state.epoch or (event is Event.ASKED and pair.was_followed)
     if has_rival and was in (Star.DOUBTFUL, Star.YIELDING):
@@ -260,7 +256,7 @@ def _serve(state: State, event: Event) -> None:
         modes.enter(state, "active")
         state.started_s = state.now
         state.has_settled = False
-        replica.wake(state, is_trusted=is_trusted)
+        replica.wake(state, trusted_until_s=trusted_until_s)
     pair.is_whole = False
     _stop_if_wanted(state)
     membership.meet_all(state)

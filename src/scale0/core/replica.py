@@ -8,6 +8,7 @@ What a worker still has goes on, what nobody has is repeated or answered 502, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -355,13 +356,13 @@ def _elsewhere(state: State) -> Worker:
 # --- becoming active ----------------------------------------------------------------------------------------------
 
 
-def wake(state: State, *, is_trusted: bool) -> None:
+def wake(state: State, *, trusted_until_s: float) -> None:
     """The copy is the state from now on. Everybody in it has the usual time to come."""
     now = state.now
     for session in state.sessions.by_identity.values():
         session.last_seen_s = session.connected_s = now
         session.paces = ((now, session.highest),)  # what it sent to the other one is no pace of now
-        session.is_copied = is_trusted
+        session.copied_until_s = trusted_until_s
         state.sessions.watch(session, now + state.allowed_silence_s(session))
     for service in state.services.by_name.values():
         if service.queue.count:  # the other has taken tasks for it: it is no unknown one, though nobody offers it now
@@ -374,7 +375,7 @@ def wake(state: State, *, is_trusted: bool) -> None:
     for entry in state.ledger.entries.values():
         if entry.is_queued and entry.service.idempotent and entry.attempt + 1 < entry.service.max_attempts:
             entry.attempt += 1  # it may have left without our knowing: then that was an attempt, and ours is another
-    if not is_trusted:
+    if now >= trusted_until_s:
         _doubt_waiting(state)
     routing.expire_overdue(state)  # the other one had to keep these deadlines, and was silent
 
@@ -383,7 +384,7 @@ def distrust(state: State) -> None:
     """Somebody else may have gone on from our state: what has not left may have been dispatched there."""
     replication.take_all_back(state)
     for session in state.sessions.by_identity.values():
-        session.is_copied = False
+        session.copied_until_s = -math.inf
     _doubt_waiting(state)
 
 

@@ -7,7 +7,7 @@ and from clients, which ask again.
 
 A follower that is gone keeps such tasks waiting no longer than its copy could be used: it is void as soon as its
 process has ended or has said so, and in any case `STALE_TAKEOVERS` × takeover_timeout after its last word, for a
-fallback that takes over later than that does not trust its copy either (`binary_star`).
+fallback does not trust its copy either for longer than that (`trusted_until_s`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Final
 from scale0.core import afar, changes, routing
 from scale0.core.effects import Send
 from scale0.core.ledger import Entry
+from scale0.core.star import Event
 from scale0.core.state import State
 from scale0.core.stream import TOGETHER_BYTES_MAX, TOGETHER_MAX, UNACKED_MAX, Held, Outgoing, Reset, Sent
 from scale0.core.workers import Worker, release
@@ -140,6 +141,20 @@ def next_s(state: State) -> float:
     if stream.is_lost:
         return stream.lost_s + STALE_TAKEOVERS * state.settings.takeover_s
     return stream.acked_s + state.settings.takeover_s + 1e-6 if stream.unacked else math.inf
+
+
+def trusted_until_s(state: State, event: Event) -> float:
+    """How long a follower that serves now may take what its copy lacks for not dispatched.
+
+    A partner that is silent may live, and waits for the copy no longer than this. One that has said that it does not
+    serve will do so in a new epoch only, of which its clients tell.
+    """
+    pair = state.pair
+    assert pair is not None, "only one of a pair has a copy"
+    stale_s = pair.synced_s + STALE_TAKEOVERS * state.settings.takeover_s
+    if not pair.is_whole or state.now >= stale_s:
+        return -math.inf
+    return stale_s if event is Event.ASKED else math.inf
 
 
 # --- what waits for the follower's word ---------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class Session:
     serial: int = 0  # of its newest CONNECT
     key: str = ""  # the public key that it belongs to, if this broker asks for keys
     grant: Grant | None = None  # what that key may do
-    is_copied: bool = False  # it came with a copy of the partner's state that could be trusted
+    copied_until_s: float = -math.inf  # until then the partner dispatches nothing that its copy, which we had, lacks
     # worker
     worker: Worker | None = None
     services: list[str] = field(default_factory=list)  # as CONNECT named them
