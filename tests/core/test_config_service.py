@@ -464,6 +464,23 @@ def test_change_of_a_whole_side_is_lost_at_each_of_its_brokers() -> None:
     assert all(("1.2", "lost") in history(node) for node in (b1, b2, b3, b4))
 
 
+def test_broker_that_missed_it_all_says_aloud_what_has_lost_when_it_hears_of_it() -> None:
+    mesh, (b1, b2, b3) = network_of(TRIO)
+    mesh.cut("b1", "b2")
+    b3.kill()
+    mesh.run(10.0)
+    b1.apply(liveness=4)
+    b2.apply(liveness=5)
+    b2.apply(liveness=6)
+    mesh.heal()
+    mesh.run(40.0)
+    b3.restart()
+    mesh.run(10.0)
+    assert b3.version == b1.version == b2.version
+    assert ("1.2", "lost") in history(b3)
+    assert [node.alarm_names().count("config_lost") for node in (b1, b2, b3)] == [1, 1, 1]
+
+
 def test_broker_that_only_missed_changes_has_lost_nothing() -> None:
     mesh, (b1, b2, b3) = network_of(TRIO)
     b3.kill()

@@ -290,6 +290,8 @@ def _adopt(state: State, peer: Peer, told: ConfigState, newest: ConfigRecord, do
         lost, won = ConfigVersion.unpack(before.version), ConfigVersion.unpack(newest.version)
         text = f"config {lost} by {before.author or 'unknown'} lost against {won}; see scale0 config history"
         state.alarm("config_lost", f"{text}, and apply it again if it is still wanted")
+    if config.version.number:
+        _say_lost(state, _unknown(state, [record for record in told.records if record.state == "lost"]))
     config.remember([*told.records[:-1], *losers])
     _apply(state, newest, document, is_lost=has_lost)
     if has_lost:
@@ -318,14 +320,24 @@ def _remember_lost(state: State, teller: Peer, records: list[ConfigRecord]) -> N
     """Kept beside our config. Who joins has none yet, and hears of it with the first that it gets."""
     if not state.config.version.number:
         return
-    known = {record.version for record in state.config.records()}
-    fresh = [record for record in records if record.version not in known]
+    fresh = _unknown(state, records)
     if fresh:
         state.config.remember([msgspec.structs.replace(record, state="lost") for record in fresh])
-        versions = ", ".join(str(ConfigVersion.unpack(record.version)) for record in fresh)
-        state.alarm("config_lost", f"config {versions} lost against a newer one; see scale0 config history")
+        _say_lost(state, fresh)
         state.effects.append(KeepConfig(state.config.records()))
         _tell_lost(state, fresh, teller)
+
+
+def _unknown(state: State, records: list[ConfigRecord]) -> list[ConfigRecord]:
+    known = {record.version for record in state.config.records()}
+    return [record for record in records if record.version not in known]
+
+
+def _say_lost(state: State, records: list[ConfigRecord]) -> None:
+    """Rule 21: every broker says it aloud, also one that never had what has lost."""
+    if records:
+        versions = ", ".join(str(ConfigVersion.unpack(record.version)) for record in records)
+        state.alarm("config_lost", f"config {versions} lost against a newer one; see scale0 config history")
 
 
 # --- taking effect ------------------------------------------------------------------------------------------------
