@@ -488,6 +488,38 @@ def test_what_the_copy_does_not_know_has_not_run_however_late_it_comes_if_the_pa
     assert [(task.id, task.flags) for task in fallback.heard("w", Task)] == [(id_of("ada", 2), 0)]
 
 
+def test_what_a_fresh_copy_does_not_know_may_have_run_if_the_partner_has_served_in_a_later_epoch() -> None:
+    mesh, primary, fallback = busy(tasks=1)
+    primary.answer("w")
+    mesh.cut("prim", "back")
+    primary.restart()
+    primary.manage("takeover")
+    come_to(primary, "w", "echo")
+    primary.client("ada", epochs=SEEN)
+    primary.submit("ada", 2, "echo")
+    assert [task.id for task in primary.heard("w", Task)][-1] == id_of("ada", 2)
+    primary.restart()
+    mesh.heal()
+    mesh.run(SHORTLY_S)
+    assert (star(primary), star(fallback)) == (Star.PASSIVE, Star.ACTIVE)
+    fallback.client("ada", epochs={"prim": 3})
+    come_to(fallback, "v", "echo")
+    fallback.submit("ada", 2, "echo", flags=BOTH)
+    assert (fallback.codes("ada"), fallback.heard("v", Task)) == ([502], [])
+
+
+def test_what_a_fresh_copy_does_not_know_has_not_run_if_the_partner_was_started_anew_and_has_not_served() -> None:
+    mesh, primary, fallback = busy(tasks=1)
+    primary.answer("w")
+    primary.restart()
+    mesh.run(SHORTLY_S)
+    assert (star(primary), star(fallback)) == (Star.PASSIVE, Star.ACTIVE)
+    fallback.client("ada", epochs=SEEN)
+    come_to(fallback, "w", "echo")
+    fallback.submit("ada", 2, "echo", flags=BOTH)
+    assert [(task.id, task.flags) for task in fallback.heard("w", Task)] == [(id_of("ada", 2), 0)]
+
+
 def test_what_a_fresh_copy_does_not_know_may_have_run_if_its_client_was_here_before_the_copys_time() -> None:
     mesh, primary, fallback = pair_of()
     primary.worker("w", "echo")

@@ -159,7 +159,9 @@ def heard(state: State, peer: Peer, message: PeerStatus) -> None:
         # What is streamed comes before what is said after it: a higher number than ours means that something is lost.
         if not pair.is_whole or message.stream != pair.seq:
             replica.fetch(state, peer)
-        elif message.echo and is_fresh:
+            return
+        pair.copied_epoch = message.epoch
+        if message.echo and is_fresh:
             # Only an answer has an age that we know: what else we read may have waited while we stood still, or under
             # way, and the other may long have given us up.
             pair.synced_s = pair.asked_s

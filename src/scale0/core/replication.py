@@ -147,12 +147,13 @@ def trusted_until_s(state: State, event: Event) -> float:
     """How long a follower that serves now may take what its copy lacks for not dispatched.
 
     A partner that is silent may live, and waits for the copy no longer than this. One that has said that it does not
-    serve will do so in a new epoch only, of which its clients tell.
+    serve will do so in a new epoch only, of which its clients tell. Of what was done in a later epoch than the copy's,
+    as by a process that was started anew and died, the copy knows nothing.
     """
     pair = state.pair
     assert pair is not None, "only one of a pair has a copy"
     stale_s = pair.synced_s + STALE_TAKEOVERS * state.settings.takeover_s
-    if not pair.is_whole or state.now >= stale_s:
+    if not pair.is_whole or pair.epoch_seen > pair.copied_epoch or state.now >= stale_s:
         return -math.inf
     return stale_s if event is Event.ASKED else math.inf
 

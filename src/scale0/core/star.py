@@ -137,6 +137,7 @@ class Pair:
     # following
     seq: int = 0  # the last STREAM that was taken; of one that gives way: that left
     is_whole: bool = False  # the copy is complete, as far as the other has told
+    copied_epoch: int = 0  # in which the other served when it last told that it is so
     synced_s: float = -math.inf  # when the question was put to which the other last answered that it is so
     fetched_s: float = -math.inf  # when a copy was last asked for
     transit_s: float = math.inf  # the least that a change took from the other's clock to ours, which differ by anything
