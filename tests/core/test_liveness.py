@@ -14,6 +14,7 @@ from scale0.protocol.messages import (
     Error,
     Ping,
     Pong,
+    TaskReply,
 )
 from scale0.protocol.network import Document
 from tests.core.desk import NONCE, Desk, bodies, codes, only, only_task, tasks_to
@@ -269,6 +270,19 @@ def test_client_whose_session_ends_for_its_clock_hears_of_its_tasks(desk: Desk) 
     assert codes(sent) == [("ada", 499), ("ada", 498)]
 
 
+def test_client_whose_session_ends_for_its_clock_gets_what_was_held_for_it(desk: Desk) -> None:
+    worker = desk.worker("w", "greet")
+    client = desk.client("ada")
+    task = only_task(client.submit("greet"), "w")
+    ahead = Ping(round((desk.wall_s + 100) * 1e6), has_offset=True, offset_us=100_000_000)
+    client.say(ahead)
+    client.say(ahead)
+    worker.reply(task, b"done")
+    desk.fail(next(send for send in desk.sends if isinstance(send.message, TaskReply)), "full")
+    sent = client.say(ahead)
+    assert (bodies(sent), codes(sent)) == ([("ada", b"done")], [("ada", 498)])
+
+
 # --- config -------------------------------------------------------------------------------------------------------
 
 
@@ -295,6 +309,19 @@ def test_426_that_did_not_leave_comes_again(desk: Desk) -> None:
     for send in [send for send in desk.sends if isinstance(send.message, Error)]:
         desk.fail(send, "full")
     assert codes(worker.ping(config_version=old)) == [("w", 426)]
+
+
+def test_pong_and_426_leave_before_what_was_held_fills_the_pipe(desk: Desk) -> None:
+    worker = desk.worker("w", "greet")
+    client = desk.client("ada")
+    old = desk.broker.state.config.packed_version
+    desk.broker.configure(Document(liveness=4), desk.now)
+    desk.pass_time(0.1)
+    desk.pass_time(5.1, steps=3)
+    worker.reply(only_task(client.submit("greet"), "w"), b"done")
+    desk.fail(next(send for send in desk.sends if isinstance(send.message, TaskReply)), "full")
+    client.ping(config_version=old)
+    assert [type(send.message) for send in desk.sends] == [Pong, Error, TaskReply]
 
 
 def test_same_settings_again_are_no_new_version(desk: Desk) -> None:

@@ -66,7 +66,7 @@ from scale0.protocol.codec import AnyMessage
 from scale0.protocol.codes import Code
 from scale0.protocol.dialects import PEER, Dialect
 from scale0.protocol.majordomo import MdpMessage
-from scale0.protocol.messages import Connect, Disconnect, Error, ManagementReq, NeedBroker
+from scale0.protocol.messages import Connect, Disconnect, Error, ManagementReq, NeedBroker, Ping
 from scale0.protocol.network import ConfigRecord, Document
 
 
@@ -135,12 +135,15 @@ class Broker:
         if handler and session and session.dialect is dialect and state.mode != "disabled":
             session.last_seen_s = now
             is_back = session.is_absent and type(message) is not Disconnect
-            if is_back:
+            is_ping = type(message) is Ping  # rule 24: PONG and 426 leave before what was held fills the pipe
+            if is_back and not is_ping:
                 connections.deliver_held(state, session)
             if dialect.is_req:
                 turns.open_turn(state, session, message)
             handler(state, session, message)
             if is_back and self._by_route.get(route) is session:  # not before: it may say that it has no room
+                if is_ping:
+                    connections.deliver_held(state, session)
                 (peers if dialect is PEER else connections).take_up(state, session)
         else:
             self._receive_other(route, dialect, message, session)

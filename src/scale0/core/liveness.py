@@ -97,6 +97,7 @@ def _is_clock_off(state: State, session: Session, message: Ping) -> bool:
         f"it says {message.time_us / 1e6:.3f}, this broker {state.wall_us() / 1e6:.3f} (UTC, s since 1970); "
         f"{state.settings.max_clock_skew_s:g} s are allowed"
     )
+    connections.deliver_held(state, session)
     connections.close(state, session, "its clock is off", is_heard=True)
     state.refuse(session, Code.CLOCK_OFF, text, fatal=True)
     return True
