@@ -962,6 +962,33 @@ def test_redirects_never_loop() -> None:
     assert net.link.phase is Phase.UP
 
 
+def hand_over(net: Net, there: str, epoch: int) -> Effects:
+    """301 for the session, and the one that it names takes it."""
+    detail = {"identity": "b", "endpoints": [there]}
+    effects = net.say(Error(code=301, text="it serves", detail=detail, fatal=True), 0.1)
+    net.say(ack(epoch=epoch, pair="b1"), 0.1)
+    return effects
+
+
+def test_who_follows_each_switch_of_a_pair_goes_in_no_loop() -> None:
+    net = Net(HOME)
+    net.start()
+    net.say(ack(epoch=1, pair="b1"), 0.0)
+    for epoch in range(2, 2 * HOPS_MAX):
+        there = SPARE if epoch % 2 == 0 else HOME
+        assert of(hand_over(net, there, epoch), Open) == [Open(there)]
+    assert of(net.say(ChangeBroker(identity="b3", endpoints=[THIRD]), 0.1), Open) == [Open(THIRD)]
+
+
+def test_redirects_within_one_epoch_of_a_pair_never_loop() -> None:
+    net = Net(HOME)
+    net.start()
+    net.say(ack(epoch=1, pair="b1"), 0.0)
+    for hop in range(HOPS_MAX):
+        hand_over(net, SPARE if hop % 2 == 0 else HOME, 1)
+    assert not of(net.say(ChangeBroker(identity="b3", endpoints=[THIRD]), 0.1), Open)
+
+
 def test_redirects_at_connect_never_loop() -> None:
     net = Net(HOME, SPARE)
     net.start()

@@ -176,8 +176,11 @@ class Link(Rounds):
         if self.phase is Phase.ASKING:
             return
         self.pair = message.pair
+        known = self.epochs.get(self.pair, 0) if self.pair else 0
         if self._has_old_epoch(message.epoch, now, out):
             return
+        if 0 < known < message.epoch:  # the pair has switched since: whoever follows it goes in no loop
+            self._hops = 0
         self.heartbeat.adopt(message.heartbeat_interval_ms, message.liveness, now)
         is_news = self.held.take(message)
         if self.phase is Phase.CONNECTING:

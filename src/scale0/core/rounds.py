@@ -31,7 +31,7 @@ from scale0.protocol.messages import ChangeBroker, Connect, Error, Message, Need
 
 RESEND_S: Final = 1.0  # CONNECT is repeated: the first may have left on a connection that broke
 RETRY_S: Final = 0.1  # after a full pipe
-HOPS_MAX: Final = 4  # redirects without an interval of peace between them; more would be a loop
+HOPS_MAX: Final = 4  # redirects with neither an interval of peace nor a pair's switch between; more would be a loop
 PATIENCE: Final = 4  # times the wait that a standby asks for first; then others are asked too
 LOSS_PAUSE_INTERVALS: Final = 0.25  # at most, before the partner of a lost broker is tried
 ROUNDING_S: Final = 1e-6  # sums of the same times differ by less

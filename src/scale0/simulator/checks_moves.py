@@ -3,8 +3,10 @@
 NEEDBROKER is answered with a broker that was not tried; who is sent away is not sent back to where it is.
 
 A *hop* is a connection that a participant opens to where a broker told it to go (CHANGEBROKER, 301). In a row, without
-an interval of peace and without a try of its own between them, there are at most `HOPS_MAX`. After the trouble is over
-nobody moves more than a few times: one who is moved for balance, sent home and moved again would show here.
+an interval of peace and without a try of its own between them, there are at most `HOPS_MAX`. A pair may be told to hand
+over more often than that: who was taken in a higher epoch than it had seen of the pair has followed a switch, and the
+row begins anew. After the trouble is over nobody moves more than a few times: one who is moved for balance, sent home
+and moved again would show here.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from scale0.core.rounds import HOPS_MAX
 from scale0.protocol.codes import Code
-from scale0.protocol.messages import ChangeBroker, Error, Message, NeedBroker
+from scale0.protocol.messages import ChangeBroker, Config, ConfigAck, Error, Message, NeedBroker
 
 if TYPE_CHECKING:
     from scale0.simulator.host import BrokerHost
@@ -32,6 +34,7 @@ class MoveChecks:
         self.last_s = 0.0  # when somebody last moved because a broker said so
         self._told: dict[SessionProcess, list[str]] = {}  # where to go, since it last opened a connection
         self._hops: Counter[SessionProcess] = Counter()  # in a row
+        self._epochs: dict[tuple[SessionProcess, str], int] = {}  # the highest that it was told of each pair
         self._last_hop_s: dict[SessionProcess, float] = {}
         self._after_healing: Counter[SessionProcess] = Counter()
         self._tried: dict[bytes, list[str]] = {}  # by route, for the answer that follows in the same step
@@ -57,6 +60,8 @@ class MoveChecks:
     # --- what participants do -------------------------------------------------------------------------------------
 
     def heard(self, process: SessionProcess, message: Message) -> None:
+        if isinstance(message, Config | ConfigAck) and message.pair:
+            self._taken(process, message.pair, message.epoch)
         if isinstance(message, ChangeBroker):
             self._told[process] = message.endpoints
         elif isinstance(message, Error) and message.code == Code.MOVED and not message.id:
@@ -64,6 +69,12 @@ class MoveChecks:
         else:
             return
         self.world.count("rule", "told to move")
+
+    def _taken(self, process: SessionProcess, pair: str, epoch: int) -> None:
+        known = self._epochs.get((process, pair), 0)
+        self._epochs[process, pair] = max(known, epoch)
+        if 0 < known < epoch:
+            self._hops[process] = 0
 
     def opened(self, process: SessionProcess, endpoint: str) -> None:
         """It opens a connection; if it was told to, that is a hop."""

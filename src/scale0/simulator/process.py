@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scale0.simulator.world import World
 
 HEEDS = (Phase.CONNECTING, Phase.UP)  # whoever waits, or asks for another broker, does not hear this one
-MOVES = frozenset((ChangeBroker, Error))  # what may send a participant elsewhere
+MOVES = frozenset((ChangeBroker, Config, ConfigAck, Error))  # what may send a participant elsewhere, or take it
 NAMES_AN_EPOCH = frozenset((Config, ConfigAck, Pong, ReadyOk))
 OF_EVERY_SESSION = frozenset((Open, Keep, Connected, Note, Failed))
 BUSY_WAKES_MAX = 30  # so many wakes without any time passing mean that a real shell would spin
