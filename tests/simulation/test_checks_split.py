@@ -86,3 +86,13 @@ def test_task_that_one_gives_out_twice_after_they_have_met_is_not_excused() -> N
     pairs.give_out("prim", 7, 13.0)
     pairs.give_out("prim", 9, 14.0)
     assert not pairs.splits.excuse(TOKEN)
+
+
+def test_task_that_was_given_out_before_both_served_is_excused_only_if_it_came_back() -> None:
+    pairs = Pairs()
+    pairs.give_out("prim", 5, 9.5)
+    pairs.give_out("back", 6, 11.0)
+    assert not pairs.splits.excuse(TOKEN)
+    pairs.splits.taken_back(pairs.at("prim", 11.5), TOKEN)
+    pairs.give_out("prim", 5, 12.0)
+    assert pairs.splits.excuse(TOKEN)

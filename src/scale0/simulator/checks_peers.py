@@ -129,7 +129,7 @@ class PeerChecks:
         if isinstance(message, Task):
             self._held.get(peer, {}).pop(message.id, None)
             self._unsent.add((peer, message.service))
-            self.checks.workers.never_started(message.id, message.attempt)
+            self.checks.workers.take_back(message.id, message.attempt)
         elif (isinstance(message, TaskReply) and message.final) or (isinstance(message, Error) and message.id):
             self._taken.setdefault(message.id, Counter())[peer] += 1  # it is said again
 

@@ -75,8 +75,6 @@ class StarChecks:
         state, message = host.broker.state, send.message
         pair = state.pair
         if pair is None:
-            if isinstance(message, DISPATCHES):
-                self.splits.given_out(host, message.body[0] if message.body else b"")
             return
         if isinstance(message, NAMES_AN_EPOCH):
             if message.epoch > host.epoch:
@@ -104,7 +102,11 @@ class StarChecks:
         if host.now < until_s:
             stood = f"went on {host.now - went_on_s:.3f} s ago"
             self._fail("rule 31", f"{host.name} {stood} and dispatched {token!r} before it heard {pair.partner}")
-        self.splits.given_out(host, token)
+
+    def left(self, host: BrokerHost, message: AnyMessage) -> None:
+        """It was sent, and its pipe took it: only then is a task given out."""
+        if isinstance(message, DISPATCHES):
+            self.splits.given_out(host, message.body[0] if message.body else b"")
 
     def asked(self, host: BrokerHost, message: AnyMessage) -> None:
         """A participant speaks to a broker; only who wants to be served may make a standby serve."""

@@ -238,6 +238,8 @@ class BrokerHost(Machine):
                     self.checks.send_failed(effect, self._peer_at(effect))
                     self.world.count("network", f"broker's send {why}")
                     effects.extend(self.broker.send_failed(effect, why, self.now))
+                elif self.world.stars.is_any:
+                    self.world.stars.left(self, effect.message)
             elif type(effect) is Stopped:
                 self._drained()
                 return

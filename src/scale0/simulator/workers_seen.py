@@ -161,7 +161,7 @@ class WorkersSeen:
         """The pipe was full, or its other end gone: the task goes back, and counts as no attempt."""
         if isinstance(message, Task):
             self._holds.get(process, {}).pop(message.id, None)
-            self.never_started(message.id, message.attempt)
+            self.take_back(message.id, message.attempt)
         else:
             self._busy_majordomo.discard(route)
 
@@ -211,7 +211,7 @@ class WorkersSeen:
             self._fail("I4", f"{process.label} has been silent for {silent_s:.2f} s and was sent {what}")
 
     def never_started(self, id_: bytes, attempt: int) -> None:
-        """It came back, or did not arrive: it is as if it had not been given out."""
+        """It left, and came back or did not arrive: it is as if it had not been given out."""
         self.take_back(id_, attempt)
         if id_ in self._tokens:
             self.world.stars.splits.taken_back(self.host, self._tokens[id_])
