@@ -29,6 +29,8 @@ def test_without_its_packages_the_error_says_how_to_add_them(monkeypatch: pytest
     for name in [name for name in sys.modules if name.startswith("pyspark.sql.connect")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "grpc", None)
+    # A process of xdist has a main module without a file; pyspark takes that for a doctest, and ends it.
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
     monkeypatch.setattr(session, "current_session", lambda: None)
     with pytest.raises(PipelineError, match=r"Spark Connect is not installed here: .*grpc") as raised:
         session.spark_session("sc://127.0.0.1:15002")
