@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -39,16 +40,19 @@ ARROW_SCHEMA: Final = pa.schema([_field(column) for column in COLUMNS])
 """Of every segment that is written today. Older ones have fewer columns."""
 
 
-_INTEGERS: Final = [field.name for field in ARROW_SCHEMA if pa.types.is_integer(field.type)]
-_WRITING: Final[dict[str, Any]] = {
-    "compression": "zstd",
-    "compression_level": ZSTD_LEVEL,
-    "store_schema": False,
-    # Figures are told by their differences: half the size, and half the time, of a dictionary of them.
-    "use_dictionary": [field.name for field in ARROW_SCHEMA if field.name not in _INTEGERS],
-    "column_encoding": dict.fromkeys(_INTEGERS, "DELTA_BINARY_PACKED"),
-    "write_statistics": ["seq", "ts_us"],  # by which readers leave out what they do not want
-}
+def writing(schema: Any, without_dictionary: Iterable[str] = ()) -> dict[str, Any]:
+    """How rows of events are written to Parquet, also by those who add columns to them."""
+    figures = [field.name for field in schema if pa.types.is_integer(field.type)]
+    plain = {*figures, *without_dictionary}
+    return {
+        "compression": "zstd",
+        "compression_level": ZSTD_LEVEL,
+        "store_schema": False,
+        # Figures are told by their differences: half the size, and half the time, of a dictionary of them.
+        "use_dictionary": [field.name for field in schema if field.name not in plain],
+        "column_encoding": dict.fromkeys(figures, "DELTA_BINARY_PACKED"),
+        "write_statistics": ["seq", "ts_us"],  # by which readers leave out what they do not want
+    }
 
 
 class Damaged(OSError):
@@ -95,7 +99,7 @@ class Sealing:
         if not table.num_rows:
             return
         if self._writer is None:
-            self._writer = pq.ParquetWriter(self._sink, table.schema, **_WRITING)
+            self._writer = pq.ParquetWriter(self._sink, table.schema, **writing(ARROW_SCHEMA))
         self._facts.append(_describe(table, self._broker, self._boot, self._source))
         self._writer.write_table(table, row_group_size=ROWS_PER_GROUP)
 

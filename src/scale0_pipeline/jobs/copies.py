@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 BATCH_ROWS: Final = 128 * 1024  # that a task has in memory at a time
 GROUP_ROWS: Final = 128 * 1024  # a file's rows are skipped by so many, by those who look for a time
 PARTS_A_CORE: Final = 2  # so that a core that is done early has something to do
+UNIQUE: Final = ("task_id",)  # of which no two are alike: a dictionary would be larger than they are
 TOLD: Final = "path string, size long, rows long"
 
 Make = Callable[["pa.Table"], "pa.Table"]
@@ -171,29 +172,17 @@ class Files:
     def _writer(self, day: date, schema: pa.Schema) -> Any:
         import pyarrow.parquet as pq
 
+        from scale0.telemetry.segments import writing
+
         if day not in self._writers:
             path = self._place.path(self._target.table, self._path(day))
             self._place.fs.create_dir(path.rpartition("/")[0], recursive=True)
-            self._writers[day] = pq.ParquetWriter(path, schema, filesystem=self._place.fs, **writing(schema))
+            options = writing(schema, without_dictionary=UNIQUE)
+            self._writers[day] = pq.ParquetWriter(path, schema, filesystem=self._place.fs, **options)
         return self._writers[day]
 
     def _path(self, day: date) -> str:
         return f"{self._target.directory}/{DAY}={day.isoformat()}/{self._name}"
-
-
-def writing(schema: pa.Schema) -> dict[str, Any]:
-    """How Parquet is written: figures by their differences, names by dictionaries, times with their bounds."""
-    import pyarrow as pa
-
-    figures = [field.name for field in schema if pa.types.is_integer(field.type)]
-    return {
-        "compression": "zstd",
-        "compression_level": 1,
-        "store_schema": False,
-        "use_dictionary": [field.name for field in schema if field.name not in (*figures, "task_id")],
-        "column_encoding": dict.fromkeys(figures, "DELTA_BINARY_PACKED"),
-        "write_statistics": ["seq", "ts_us"],
-    }
 
 
 def told(files: Sequence[DataFile]) -> pa.RecordBatch:
