@@ -53,7 +53,7 @@ def test_continuous_integration_runs_what_developers_run() -> None:
     assert read(".ci/run").rstrip().splitlines()[-1] == "make test"
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed: apt install make")
 def test_make_alone_lists_what_can_be_made() -> None:
     listed = subprocess.run(
         ["make"], cwd=ROOT, env=AS_FROM_A_SHELL, capture_output=True, text=True, timeout=60, check=True
@@ -62,7 +62,7 @@ def test_make_alone_lists_what_can_be_made() -> None:
         assert f"make {target} " in listed
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed: apt install make")
 def test_setup_says_in_one_line_what_is_missing(tmp_path: Path) -> None:
     shutil.copy(ROOT / "Makefile", tmp_path)
     for name in ("pyproject.toml", "constraints.txt"):

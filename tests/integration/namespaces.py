@@ -72,7 +72,7 @@ def _ip(*arguments: str) -> None:
 def network_of_hosts(directory: Path, *names: str, **keys: Any) -> Iterator[tuple[BrokerNetwork, Hosts]]:
     """A broker on each host, linked over the bridge."""
     if shutil.which("ip") is None:
-        pytest.skip("network namespaces need the command ip, of iproute2")
+        pytest.skip("network namespaces need the command ip: apt install iproute2")
     hosts = Hosts(names)
     made = BrokerNetwork(directory, document(**keys))
     try:
