@@ -93,7 +93,9 @@ class BrokerProcess:
 
     def write(self, keys: Keys) -> None:
         """Put these keys into its settings file."""
-        management = managed_by(self.directory, {OPERATOR: PASSWORD})
+        # Beside the state: a file that is open for writing would keep the state's disk from being made read-only.
+        audit = {"audit": f"audit-{self.identity}.log"}
+        management = managed_by(self.directory, {OPERATOR: PASSWORD}) | audit
         self.file.write_text(tomli_w.dumps({**keys, "management": management}))
 
     @property
