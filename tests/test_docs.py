@@ -232,7 +232,7 @@ def test_what_peers_say_is_what_the_code_says() -> None:
     assert keys_of("field of a service in PEERSTATUS") == list(PeerService.__struct_fields__)
     assert keys_of("key of a config record") == list(ConfigRecord.__struct_fields__)
     assert keys_of("key of a table row") == list(heartbeat_table.rows(busy_broker().state)[0])
-    used = {"identity", "nonce", "config_version", "in_flight", "broker", "network", "is_joining", "serial"}
+    used = {"identity", "nonce", "config_version", "in_flight", "broker", "network", "is_joining", "serial", "bundles"}
     assert set(keys_of("parameter of CONNECT")) == used <= set(Connect.__struct_fields__)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scale0.core.settings import Limits
-from scale0.protocol.dialects import CLIENT, WORKER
+from scale0.protocol.dialects import CLIENT, REQ_CLIENT, WORKER, Dialect
 from scale0.protocol.messages import (
     Config,
     ConfigAck,
@@ -15,7 +15,7 @@ from scale0.protocol.messages import (
     Ping,
     Task,
 )
-from tests.core.desk import NONCE, Desk, bodies, codes, only, only_task
+from tests.core.desk import NONCE, Desk, bodies, codes, only, only_task, route_of
 
 # --- beginning ----------------------------------------------------------------------------------------------------
 
@@ -36,6 +36,30 @@ def test_another_config_type_is_refused_with_what_is_served(desk: Desk) -> None:
     assert isinstance(error, Error)
     assert (error.code, error.fatal) == (501, True)
     assert "JSON" in error.text
+
+
+def test_who_takes_bundles_is_told_that_the_broker_does_too(desk: Desk) -> None:
+    config = only(desk.say("w", WORKER, Connect(identity="w", nonce=NONCE, bundles=True)), "w")
+    assert isinstance(config, Config)
+    assert config.bundles
+    assert desk.broker.takes_bundles(route_of("w"))
+    again = Connect(identity="w", nonce=NONCE, config_version=config.config_version, bundles=True)
+    ack = only(desk.say("w2", WORKER, again), "w2")
+    assert isinstance(ack, ConfigAck)
+    assert ack.bundles
+    assert desk.broker.takes_bundles(route_of("w2"))
+    assert not desk.broker.takes_bundles(route_of("w")), "the session has moved"
+
+
+@pytest.mark.parametrize(("dialect", "bundles"), [(CLIENT, False), (REQ_CLIENT, True)])
+def test_who_does_not_ask_for_bundles_or_has_a_req_socket_gets_none(
+    desk: Desk, dialect: Dialect, bundles: bool
+) -> None:
+    config = only(desk.say("c", dialect, Connect(identity="c", nonce=NONCE, bundles=bundles)), "c")
+    assert isinstance(config, Config)
+    assert not config.bundles
+    assert not desk.broker.takes_bundles(route_of("c"))
+    assert not desk.broker.takes_bundles(route_of("nobody"))
 
 
 @pytest.mark.parametrize("identity", ["", "x" * 129, "a\nb"])

@@ -135,6 +135,7 @@ def net_connect(config_version: bytes = NO_VERSION, serial: int = 2) -> list[Any
         config_version=config_version,
         in_flight=[b"held"],
         serial=serial,
+        bundles=True,
     )
     return [Transmit(connect)]
 
@@ -146,6 +147,13 @@ def test_config_or_configack_takes_the_session(answer: Message) -> None:
     assert net.say(answer, 0.1) == [Connected(HOME, 4)]
     assert net.heard == ["up"]
     assert net.link.phase is Phase.UP
+
+
+@pytest.mark.parametrize("takes_bundles", [True, False])
+def test_whether_the_broker_takes_bundles_is_told_when_it_has_taken_the_session(takes_bundles: bool) -> None:
+    net = Net()
+    net.start()
+    assert net.say(ack(bundles=takes_bundles), 0.1) == [Connected(HOME, 1, takes_bundles)]
 
 
 def test_connect_is_repeated_while_it_is_not_answered() -> None:

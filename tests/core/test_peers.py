@@ -33,6 +33,14 @@ def test_connect_is_answered_by_connect_and_a_full_status(desk: Desk) -> None:
     assert [service.name for service in told.services] == ["echo"]
 
 
+@pytest.mark.parametrize("takes_bundles", [True, False])
+def test_peer_gets_bundles_if_it_takes_them_and_is_told_that_this_broker_does(desk: Desk, takes_bundles: bool) -> None:
+    answer = desk.say("b2", PEER, joining(bundles=takes_bundles))[0][1]
+    assert isinstance(answer, Connect)
+    assert answer.bundles
+    assert desk.broker.takes_bundles(route_of("b2")) is takes_bundles
+
+
 def test_own_identity_is_refused(desk: Desk) -> None:
     (_, error), *_ = desk.say("b2", PEER, joining("b1"))
     assert isinstance(error, Error)

@@ -27,10 +27,14 @@ class FakeCore:
         ]
         self.after_failure: list[Effect] = []
         self.at_tick: list[Effect] = []
+        self.takers: set[Route] = set()  # who takes bundles
 
     def receive(self, route: Route, dialect: Dialect, message: AnyMessage, now: float) -> list[Effect]:
         self.received.append((route, dialect, message))
         return self.answer(route, dialect, message)
+
+    def takes_bundles(self, route: Route) -> bool:
+        return route in self.takers
 
     def malformed(self, route: Route, dialect: Dialect | None, error: ProtocolError, now: float) -> list[Effect]:
         self.refused.append((route, dialect, error))

@@ -11,6 +11,7 @@ import zmq
 
 from scale0.errors import UsageError
 from scale0.protocol import limits, native
+from scale0.protocol.bundles import bundle, unbundle
 from scale0.protocol.ids import id_prefix, make_id
 from scale0.protocol.messages import Pong, TaskReply
 from scale0.transport import dealer as module
@@ -207,3 +208,36 @@ def test_pipe_takes_as_many_messages_as_it_holds(context: zmq.Context[zmq.Socket
         assert dealer.send_all([[b"one more"]]) == 0
     finally:
         dealer.close(0)
+
+
+def test_bundle_is_opened_and_one_that_is_none_is_left_to_the_codec(dealer: Dealer, router: zmq.Socket[bytes]) -> None:
+    dealer.open(bind(router))
+    dealer.send([b"hello"])
+    route, _ = router.recv_multipart()
+    pong = native.encode(b"SC0C01", Pong(1, 2, bytes(16), 3))[0]
+    torn = bundle([pong, pong])[:-1]
+    router.send_multipart([route, bundle([pong, pong, pong])])
+    router.send_multipart([route, torn])
+    router.send_multipart([route, pong])
+    taken: list[list[bytes]] = []
+    while len(taken) < 5:
+        taken += wait_for_input(dealer)
+    assert taken == [[pong], [pong], [pong], [torn], [pong]]
+
+
+def test_messages_that_leave_together_are_bundled_once_the_broker_has_said_that_it_takes_them(
+    dealer: Dealer, router: zmq.Socket[bytes]
+) -> None:
+    dealer.open(bind(router))
+    small = [[b"SC0C01\x06" + bytes((number,))] for number in range(3)]
+    large = [b"SC0C01\x08", b"body"]
+    assert dealer.send_all(small) == 3
+    assert [router.recv_multipart()[1:] for _ in small] == small
+    dealer.takes_bundles = True
+    assert dealer.send_all([*small, large, *small[:1]]) == 5
+    _, frame = router.recv_multipart()
+    assert unbundle(frame) == [message[0] for message in small]
+    assert router.recv_multipart()[1:] == large
+    assert router.recv_multipart()[1:] == small[0]
+    dealer.open(dealer.endpoint)
+    assert not dealer.takes_bundles, "another connection may lead to another broker"

@@ -10,6 +10,7 @@ import zmq
 
 from scale0.core.effects import Alarm, Effect, Route, Send
 from scale0.protocol import codec, dialects, limits
+from scale0.protocol.bundles import bundle, is_bundle, unbundle
 from scale0.protocol.ids import make_id
 from scale0.protocol.messages import Ping, Task
 from scale0.transport.clock import Clock
@@ -153,6 +154,75 @@ def test_malformed_message_is_reported_with_its_dialect_where_one_is_known(bench
     bench.turn_until(lambda: len(bench.core.refused) == 3)
     assert [dialect for _, dialect, _ in bench.core.refused] == [dialects.WORKER, None, None]
     assert bench.loop.counters.malformed == 3
+
+
+def test_messages_of_a_bundle_come_as_if_each_had_come_alone(bench: Bench) -> None:
+    dealer = bench.dealer()
+    pings = [Ping(time_us=number) for number in range(5)]
+    dealer.send(bundle([codec.encode(dialects.CLIENT, ping)[0] for ping in pings]))
+    bench.turn_until(lambda: len(bench.core.received) == 5)
+    assert [message for _, _, message in bench.core.received] == pings
+    assert [codec.decode(bench.hear(dealer))[1] for _ in pings] == pings, "it did not ask for bundles"
+    assert (bench.loop.counters.received, bench.loop.counters.sent) == (5, 5)
+
+
+def test_who_takes_bundles_is_answered_by_one(bench: Bench) -> None:
+    dealer = bench.dealer()
+    dealer.send_multipart(PING)
+    bench.hear(dealer)
+    bench.core.takers.add(bench.core.received[0][0])
+    dealer.send(bundle([PING[0], TASK[0]]))
+    (frame,) = bench.hear(dealer)
+    assert is_bundle(frame)
+    assert unbundle(frame) == [PING[0], TASK[0]]
+
+
+def test_what_is_malformed_in_a_bundle_is_refused_and_the_rest_is_heard(bench: Bench) -> None:
+    dealer = bench.dealer()
+    dealer.send(bundle([PING[0], b"SC0C01\x08short", b"garbage", bundle([PING[0]]), PING[0]]))
+    bench.turn_until(lambda: len(bench.core.received) == 2)
+    assert [(dialect, error.code) for _, dialect, error in bench.core.refused] == [
+        (dialects.CLIENT, 400),
+        (None, 400),
+        (dialects.CLIENT, 501),
+    ]
+
+
+def test_bundle_that_is_none_is_refused_as_one_message(bench: Bench) -> None:
+    dealer = bench.dealer()
+    dealer.send(bundle([PING[0], PING[0]])[:-1])
+    dealer.send_multipart([bundle([PING[0], PING[0]]), b"more"])
+    dealer.send_multipart(PING)
+    bench.hear(dealer)
+    assert [error.code for _, _, error in bench.core.refused] == [400, 501]
+    assert bench.loop.counters.received == 3
+
+
+def test_messages_of_bundles_count_for_a_batch(bench: Bench) -> None:
+    dealer = bench.dealer()
+    bench.core.answer = lambda route, dialect, message: []
+    whole = bundle(PING * limits.BUNDLE_MESSAGES_MAX)
+    turns: list[int] = []
+
+    def had_a_full_batch() -> bool:
+        for _ in range(10):
+            dealer.send(whole)
+        before = len(bench.core.received)
+        bench.loop.turn(0.05)
+        turns.append(len(bench.core.received) - before)
+        return turns[-1] >= BATCH_MAX
+
+    bench.turn_until(had_a_full_batch)
+    assert max(turns) < BATCH_MAX + limits.BUNDLE_MESSAGES_MAX, "the others and the timers had their turn"
+
+
+def test_bundle_that_somebody_else_has_read_is_opened_too(bench: Bench) -> None:
+    route = Route(b"\x00peer")
+    effects = bench.loop.take(route, [bundle([PING[0], TASK[0]])])
+    assert [type(message) for _, _, message in bench.core.received] == [Ping, Task]
+    assert len(effects) == 2
+    assert bench.loop.take(route, [bundle([PING[0], TASK[0]])[:-1]]) == []
+    assert [error.code for _, _, error in bench.core.refused] == [400]
 
 
 def test_unroutable_send_is_told_to_the_core_and_what_follows_is_sent(bench: Bench) -> None:

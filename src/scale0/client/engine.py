@@ -170,7 +170,7 @@ class Engine:
             if generation != self.generation:
                 return False  # the rest came over a connection that no longer counts
         self._take_replies(replies, now)
-        return len(messages) == limit
+        return len(messages) >= limit
 
     def _take_replies(self, replies: list[TaskReply], now: float) -> None:
         if not replies:
@@ -239,7 +239,8 @@ class Engine:
                     self._part(reply)
                 case Open(endpoint, public_key):
                     self._open(endpoint, public_key)
-                case Connected(endpoint):
+                case Connected(endpoint, _, takes_bundles):
+                    self.dealer.takes_bundles = takes_bundles
                     _log.debug("connected to %s", endpoint)
                     self._tell_connected(_CONNECTED)
                 case Note(text):

@@ -8,7 +8,7 @@
     stop          the process ends          next_deadline when `tick` has something to do
     take_records  what is to be recorded    answer        what the shell or its gate says
     pass_on       a command for others too  introduce     a connection has proven a key
-    allow         keys that are good
+    allow         keys that are good        takes_bundles who takes several in one
 
 Each takes what happened and `now`, and returns what the shell must do, in order. There is no socket, clock, random
 number or file inside: the same broker runs over ZeroMQ and in the simulator. The rules stand in the modules beside this
@@ -303,6 +303,11 @@ class Broker:
         self._at(now)
         dialing.nobody_there(self.state, route)
         return self.state.take_effects()
+
+    def takes_bundles(self, route: Route) -> bool:
+        """Whether several messages for this connection may leave as one."""
+        session = self._by_route.get(route)
+        return session is not None and session.takes_bundles
 
     def introduce(self, route: Route, key: str) -> None:
         """A connection that was not seen before has proven this key."""

@@ -118,6 +118,7 @@ class ConfigKeeper:
                 pair=self.pair,
                 heartbeat_interval_ms=interval_ms,
                 liveness=liveness,
+                bundles=session.takes_bundles,
             )
         try:
             part = self._encoded(session)
@@ -132,6 +133,7 @@ class ConfigKeeper:
             pair=self.pair,
             heartbeat_interval_ms=interval_ms,
             liveness=liveness,
+            bundles=session.takes_bundles,
         )
 
     def _encoded(self, session: Session) -> bytes:

@@ -48,6 +48,7 @@ def connect(state: State, route: Route, dialect: Dialect, message: Connect) -> N
     session.home = message.home
     session.process = message.process
     session.serial = message.serial
+    session.takes_bundles = message.bundles and not dialect.is_req  # rule 3: one message answers one
     if state.stream is not None:
         changes.opened(state, session)
     turns.end_turn(state, session)

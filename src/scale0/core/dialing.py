@@ -160,6 +160,7 @@ def connect_message(state: State, in_flight: list[bytes]) -> Connect:
         network=state.settings.network if state.config.version.number else "",
         is_joining=state.network.is_joining,
         serial=state.network.serial,
+        bundles=True,
     )
 
 

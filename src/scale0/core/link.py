@@ -50,6 +50,7 @@ class Link(Rounds):
     def __init__(self, settings: LinkSettings, random: Random, user: LinkUser) -> None:
         super().__init__(settings, random, user)
         self.pair = ""  # of the broker that this link leads to, or led to last; empty: it has no partner
+        self._takes_bundles = False  # that broker takes several messages in one
         self._kept: SavedConfig = settings.saved
         self._ticked_s = 0.0
         self._calm_at_s = math.inf  # a link that is still up then counts as good
@@ -176,6 +177,7 @@ class Link(Rounds):
         if self.phase is Phase.ASKING:
             return
         self.pair = message.pair
+        self._takes_bundles = message.bundles
         known = self.epochs.get(self.pair, 0) if self.pair else 0
         if self._has_old_epoch(message.epoch, now, out):
             return
@@ -252,7 +254,7 @@ class Link(Rounds):
         self._calm_at_s = now + self.heartbeat.interval_s
         self.heartbeat.begin(now)
         self._patient_until_s = None
-        out.append(Connected(self.endpoint, self.epoch))
+        out.append(Connected(self.endpoint, self.epoch, self._takes_bundles))
         self._keep(out)
         self._user.link_up(now, out)
 

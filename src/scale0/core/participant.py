@@ -31,6 +31,7 @@ class Connected(msgspec.Struct):
 
     endpoint: str
     broker_epoch: int
+    takes_bundles: bool = False
 
 
 class Note(msgspec.Struct):

@@ -195,6 +195,7 @@ def _link(state: State, peer: Peer, route: Route, message: Connect) -> bool:
 def _come_up(state: State, peer: Peer, message: Connect, *, is_new: bool) -> None:
     assert peer.session is not None, "it was linked just now"
     peer.session.serial = message.serial
+    peer.session.takes_bundles = message.bundles
     peer.dialing.failures = 0
     peer.asked_version = b""
     peer.is_joining = message.is_joining

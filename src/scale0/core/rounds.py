@@ -164,6 +164,7 @@ class Rounds:
             process=settings.process,
             epochs={pair: epoch for pair, epoch in self.epochs.items() if pair},
             serial=self._serial,
+            bundles=True,
         )
 
     def _need_broker_message(self) -> NeedBroker:

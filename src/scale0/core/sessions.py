@@ -38,6 +38,7 @@ class Session:
     connected_s: float
     last_seen_s: float
     interval_s: float
+    takes_bundles: bool = False  # several messages in one, on the connection that it has now
     is_absent: bool = False  # nothing can be sent: the link broke, its pipe is full, or it fell silent
     undelivered: list[TaskReply | Error] = field(default_factory=list)  # waits for it to speak again, oldest first
     undelivered_bytes: int = 0

@@ -7,6 +7,9 @@ from typing import Final
 HEADER_BYTES_MAX: Final = 64 * 1024
 LONG_HEADER_BYTES_MAX: Final = 1024 * 1024  # of commands that list ids or carry a document: native._LONG
 INLINE_BYTES_MAX: Final = 8 * 1024  # a body of one frame up to this travels inside the header frame
+BUNDLE_MESSAGES_MAX: Final = 64
+BUNDLED_BYTES_MAX: Final = 2 * 1024  # a larger message travels alone: what a bundle saves is little beside it
+BUNDLE_BYTES_MAX: Final = 16 * 1024
 FRAMES_MAX: Final = 32  # a message's frames, without the ROUTER's routing id
 FRAME_BYTES_MAX: Final = 8 * 1024 * 1024
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024

@@ -174,6 +174,7 @@ class Connect(Rare):
     is_joining: bool = False  # peer: it asks to be entered into the document
     epochs: dict[str, int] = {}  # client, worker: the highest epoch that it has seen of each pair of brokers
     serial: int = 0  # each CONNECT of a process has a higher one; 0: it does not count
+    bundles: bool = False  # it takes several messages in one
 
 
 class Config(Rare):
@@ -184,6 +185,7 @@ class Config(Rare):
     pair: str = ""  # the primary of the pair whose epoch this is; empty: the broker has no fallback
     heartbeat_interval_ms: int = 0
     liveness: int = 0
+    bundles: bool = False  # the broker takes several messages in one, and sends them
 
 
 class ConfigAck(Rare):
@@ -195,6 +197,7 @@ class ConfigAck(Rare):
     heartbeat_interval_ms: int = 0
     liveness: int = 0
     identity: str = ""
+    bundles: bool = False
 
 
 class ServiceOffer(msgspec.Struct, omit_defaults=True):

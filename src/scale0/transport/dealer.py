@@ -13,7 +13,7 @@ each frame whether more follow; a header frame that says that it holds the whole
 follows would be read as a message of its own, and the codec would refuse that.
 
 Each message that finds ZeroMQ's own thread asleep wakes it, which costs more than the message. So messages that leave
-together are encoded first and handed over in one go, by `send_all`.
+together are encoded first and handed over in one go, by `send_all`; to a broker that takes bundles, in bundles.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from typing import Any, Final
 import zmq
 
 from scale0.core.link_settings import KEY_REFUSED
-from scale0.errors import UsageError
+from scale0.errors import ProtocolError, UsageError
 from scale0.protocol import limits
+from scale0.protocol.bundles import bundle, is_bundle, runs, unbundle
 from scale0.protocol.messages import Command
 from scale0.transport.key_files import KeyPair, make_pair, use
 
@@ -86,6 +87,7 @@ class Dealer:
         self._is_shaken = False
         self._is_encrypted = False
         self.endpoint = ""
+        self.takes_bundles = False  # the broker has said on this connection that it does
 
     def open(self, endpoint: str, public_key: str = "") -> None:
         """Connect to `endpoint`, encrypted if the broker's `public_key` is given. Closes what was open."""
@@ -110,6 +112,7 @@ class Dealer:
         compiled: Any = super(zmq.Socket, socket)
         self._send, self._recv, self._get = compiled.send, compiled.recv, compiled.get
         self.endpoint = endpoint
+        self.takes_bundles = False
         self._is_shaken = False
         self._is_encrypted = bool(public_key)
 
@@ -151,6 +154,8 @@ class Dealer:
 
     def send_all(self, messages: Sequence[Sequence[bytes]]) -> int:
         """Hand messages to ZeroMQ, one after another. Returns how many the pipe took before it was full."""
+        if self.takes_bundles and len(messages) > 1:
+            return self._send_bundles(messages)
         send = self._send
         taken = 0
         try:
@@ -167,14 +172,26 @@ class Dealer:
             pass
         return taken
 
+    def _send_bundles(self, messages: Sequence[Sequence[bytes]]) -> int:
+        """`send_all` to a broker that takes bundles."""
+        taken = 0
+        for run in runs(messages):
+            if not self.send((bundle([frames[0] for frames in run]),) if len(run) > 1 else run[0]):
+                break
+            taken += len(run)
+        return taken
+
     def drain(self, limit: int = DRAIN_MAX) -> list[list[bytes]]:
-        """The messages that have come, at most `limit`: fewer means that no more were there."""
+        """The messages that have come, up to the one that makes `limit`: fewer means that no more were there."""
         messages: list[list[bytes]] = []
         append = messages.append
         recv = self._recv
         try:
-            for _ in range(limit):
+            while len(messages) < limit:
                 header = recv(_NOBLOCK)
+                if is_bundle(header):  # whoever says CONNECT asks for them: one may hold the answer already
+                    messages += _opened(header)
+                    continue
                 frames = [header]
                 append(frames)
                 if len(header) > _WHOLE_AT and header[_WHOLE_AT] & _WHOLE and header[_COMMAND_AT] in _MAY_BE_WHOLE:
@@ -225,6 +242,14 @@ class Dealer:
             return NO_HANDSHAKE
         # A failed handshake ends in a disconnection too, and has been told already.
         return DISCONNECTED if event == _LOST and was_shaken else ""
+
+
+def _opened(frame: bytes) -> list[list[bytes]]:
+    """The messages in a bundle; of what is none, the frame, which the codec refuses."""
+    try:
+        return [[message] for message in unbundle(frame)]
+    except ProtocolError:
+        return [[frame]]
 
 
 def _not_open(*_: Any) -> Any:

@@ -1,8 +1,8 @@
 """The broker's one loop: it drains the ROUTER sockets in batches, feeds the core, and sends what the core returns.
 
 One thread owns sockets and core, so nothing is locked. Every message is read to its last frame whatever it holds: a
-short or many-framed one must never leave the socket between two frames, or one client would get another's reply. A send
-can fail at its first frame only, and a failed send is an input of the core (rule 10).
+short or many-framed one must never leave the socket between two frames, or one client would get another's reply. How
+effects are carried out is `outgoing`'s.
 
 This is the hot path: every task passes here four times, and everything rare stands in a function of its own. Flags are
 plain ints, a frame's `more` comes with it, and no exception is raised but the one that ends a batch.
@@ -25,18 +25,21 @@ from zmq.backend import zmq_poll
 
 from scale0.core.effects import Effect, Route, Send
 from scale0.errors import ProtocolError
-from scale0.protocol.codec import AnyMessage, decode, dialect_of, encode
+from scale0.protocol.bundles import is_bundle, unbundle
+from scale0.protocol.codec import AnyMessage, decode, dialect_of
 from scale0.protocol.dialects import Dialect
 from scale0.transport.clock import SYSTEM_CLOCK, Clock
+from scale0.transport.outgoing import Outgoing
 from scale0.transport.reading import read_on, user_of
-from scale0.transport.sockets import EVENTS, MORE_NOBLOCK, NOBLOCK, POLLIN, Port
-from scale0.transport.unread import TRACKED_BYTES_MIN, Unread, size_of
+from scale0.transport.sockets import EVENTS, NOBLOCK, POLLIN, Port
 
 BATCH_MAX: Final = 200  # messages taken from one socket before the others and the timers have their turn
 TURN_S_MAX: Final = 1.0  # the core is ticked at least this often: it sees jumps of the wall clock by it
 FLUSH_AT: Final = 64  # effects that are sent together: with more, workers would stand idle until the batch ends
 BUSY_S: Final = 0.01  # while messages come, deadlines are looked at so often
 CALLS_MAX: Final = 1_000  # calls from other threads that wait for their turn
+
+Receive = Callable[[Route, Dialect, AnyMessage, float], list[Effect]]
 
 
 class Core(Protocol):
@@ -49,6 +52,7 @@ class Core(Protocol):
     def flush(self, now: float) -> list[Effect]: ...
     def next_deadline(self) -> float: ...
     def introduce(self, route: Route, key: str) -> None: ...
+    def takes_bundles(self, route: Route) -> bool: ...
 
 
 class Sieve(Protocol):
@@ -97,11 +101,10 @@ class Loop:
         self.known: Container[Route] = ()  # connections whose key the core knows, where connections have keys
         self.record: Callable[[float], float] | None = None  # brings rows to the recorder, if there is one
         self._ports: dict[Any, Port] = {}
-        self._senders: list[Callable[..., Any]] = [_no_socket] * 256  # by a route's first byte
         self._on_effect, self._on_tick, self._on_bug = on_effect, on_tick, on_bug
         self._monotonic, self._wall = clock.monotonic, clock.wall
         self._strict = strict
-        self._unread = Unread()
+        self._outgoing = Outgoing(core.takes_bundles, self._carry_out_rare, self._send_failed, self._bug)
         self._calls: deque[Callable[[], list[Effect]]] = deque()
         self._wake_up, self._woken = sockets.socketpair()
         self._wake_up.setblocking(False)
@@ -148,7 +151,7 @@ class Loop:
     def add_port(self, port: Port) -> None:
         """From now on messages come and go through `port`, too."""
         self._ports[port.socket] = port
-        self._senders[port.index] = port.send
+        self._outgoing.add_port(port)
         self._poll_set.append((port.socket, POLLIN))
 
     def watch(self, file: int, act: Callable[[], list[Effect]]) -> None:
@@ -161,15 +164,17 @@ class Loop:
         self._poll_set.append((file, POLLIN))
 
     def take(self, route: Route, frames: Sequence[bytes]) -> list[Effect]:
-        """A message that somebody else has read from a port; what the core asks for."""
+        """What somebody else has read from a port, a message or a bundle; what the core asks for."""
         now = self._monotonic()
         receive = self.core.receive if self.sieve is None else self.sieve.receive
-        self.counters.received += 1
-        try:
-            dialect, message = decode(frames)
-            return receive(route, dialect, message, now)
-        except ProtocolError as error:
-            return self._malformed(route, frames, error, now)
+        messages: Sequence[Sequence[bytes]] = (frames,)
+        if len(frames) == 1 and is_bundle(frames[0]):
+            try:
+                messages = [(message,) for message in unbundle(frames[0])]
+            except ProtocolError as error:
+                return self._malformed(route, frames, error, now)
+        self.counters.received += len(messages)
+        return [effect for each in messages for effect in self._take_one(route, each, receive, now)]
 
     def close(self) -> None:
         """Give back the wake-up pair; the ports belong to whoever opened them."""
@@ -231,6 +236,11 @@ class Loop:
                 try:
                     if has_more:
                         frames = read_on(receive, frames)
+                    if is_bundle(frames[0]) and len(frames) == 1:
+                        messages = unbundle(frames[0])
+                        count += len(messages) - 1
+                        batch = self._take_bundle(route, messages, core_receive, now, batch)
+                        continue
                     dialect, message = decode(frames)
                     effects = core_receive(route, dialect, message, now)
                 except ProtocolError as error:
@@ -253,52 +263,40 @@ class Loop:
             if batch:
                 self._carry_out(batch, now)
 
+    def _take_bundle(
+        self, route: Route, messages: list[bytes], receive: Receive, now: float, batch: list[Effect]
+    ) -> list[Effect]:
+        """Each message of a bundle as if it had come alone. Returns the batch with what is not carried out yet."""
+        for message in messages:
+            batch += self._take_one(route, (message,), receive, now)
+            if len(batch) >= FLUSH_AT:
+                self._carry_out(batch, now)
+                batch = []
+        return batch
+
+    def _take_one(self, route: Route, frames: Sequence[bytes], receive: Receive, now: float) -> list[Effect]:
+        try:
+            dialect, message = decode(frames)
+            return receive(route, dialect, message, now)
+        except ProtocolError as error:
+            return self._malformed(route, frames, error, now)
+        except Exception:
+            return self._bug("a message")
+
     def _carry_out(self, effects: list[Effect], now: float) -> None:
         """Send what the core asks for, in order; what comes of failed sends follows."""
-        senders = self._senders
-        sent = 0
         if self.sieve is not None:
             effects = self.sieve.sift(effects)
         while effects:
-            follow_ups: list[Effect] = []
-            for effect in effects:
-                if type(effect) is not Send:
-                    self._carry_out_rare(effect)
-                    continue
-                try:
-                    # All frames before the first is sent: a message is never left half sent.
-                    frames = encode(effect.dialect, effect.message)
-                except Exception:
-                    self._bug(f"encoding {type(effect.message).__name__}")
-                    continue
-                route = effect.route
-                size = size_of(frames) if len(frames) > 1 else 0
-                if size >= TRACKED_BYTES_MIN and not self._unread.has_room(route, size):
-                    follow_ups += self._send_failed(effect, errno.EAGAIN, now)
-                    continue
-                send = senders[route[0]]
-                try:
-                    send(route[1:], MORE_NOBLOCK)
-                except zmq.ZMQError as error:
-                    follow_ups += self._send_failed(effect, error.errno, now)
-                    continue
-                sent += 1
-                if size >= TRACKED_BYTES_MIN:
-                    self._send_tracked(route, send, frames, size)
-                    continue
-                last = frames.pop()
-                for frame in frames:
-                    send(frame, MORE_NOBLOCK)
-                send(last, NOBLOCK)
-            effects = follow_ups
-        self.counters.sent += sent
+            effects = self._outgoing.carry_out(effects, now)
+        self.counters.sent = self._outgoing.sent
 
     # --- rare -----------------------------------------------------------------------------------------------------
 
     def _tick(self, now: float) -> None:
         self._next_tick_s = now + TURN_S_MAX
         self.counters.ticks += 1
-        self._unread.forget_read()
+        self._outgoing.unread.forget_read()
         try:
             effects = [*self.core.tick(now, self._wall()), *self.core.flush(now)]
         except Exception:
@@ -345,13 +343,6 @@ class Loop:
         except Exception:
             return self._bug("a malformed message")
 
-    def _send_tracked(self, route: Route, send: Callable[..., Any], frames: list[bytes], size: int) -> None:
-        """Hand over a large message without copying it, and keep an eye on when it is let go."""
-        last = frames.pop()
-        trackers = [send(frame, MORE_NOBLOCK, False, True) for frame in frames]
-        trackers.append(send(last, NOBLOCK, False, True))
-        self._unread.add(route, size, trackers)
-
     def _send_failed(self, send: Send, number: int | None, now: float) -> list[Effect]:
         if number == errno.EHOSTUNREACH:
             self.counters.unroutable += 1
@@ -373,8 +364,3 @@ class Loop:
         if self._strict:
             raise  # noqa: PLE0704
         return []
-
-
-def _no_socket(*_: Any) -> Any:
-    """The sender of routes whose socket is not open: nobody can be reached there."""
-    raise zmq.ZMQError(errno.EHOSTUNREACH)

@@ -120,7 +120,7 @@ class LinkThread:
         this one did, and `_sleep` has to ask again in any case.
         """
         messages = self._dealer.drain(self._batch)
-        self._has_input = len(messages) == DRAIN_MAX
+        self._has_input = len(messages) >= DRAIN_MAX
         if len(messages) < 2:
             self._batch = 1
         if messages:

@@ -245,6 +245,7 @@ class Shell:
 
     def _connected(self, effect: Connected) -> None:
         self._has_connected = True
+        self.dealer.takes_bundles = effect.takes_bundles
         logger.info("connected to the broker at %s", effect.endpoint)
 
     def _ready(self, effect: Ready) -> None:
