@@ -7,17 +7,19 @@ when it dies. So it is the least that a broker in this interpreter can cost, whe
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from typing import Any
 
 import zmq
 
 from scale0.protocol import codec
+from scale0.protocol.bundles import bundle, is_bundle, runs, unbundle
 from scale0.protocol.dialects import CLIENT, WORKER, Dialect
 from scale0.protocol.messages import NO_VERSION, Command, Config, Connect, Message, Ping, Pong, Ready, ReadyOk
 from scale0.transport.sockets import EVENTS, MORE_NOBLOCK, NOBLOCK, POLLIN, make_context, open_port
 
 _BATCH = 200
+_BURST = 64
 _TASK = CLIENT.header + bytes((Command.TASK,))
 _REPLY = WORKER.header + bytes((Command.TASKREPLY,))
 _TO_WORKER, _TO_CLIENT = WORKER.header, CLIENT.header
@@ -32,45 +34,61 @@ class Bare:
         self._free: deque[bytes] = deque()
         self._waiting: deque[bytes] = deque()
         self._clients: dict[bytes, bytes] = {}
+        self._takers: set[bytes] = set()  # of bundles
 
     def drain(self) -> None:
         """One batch in, and what comes of it out."""
-        out: list[tuple[bytes, bytes]] = []
-        receive, free, waiting, clients = self._receive, self._free, self._waiting, self._clients
+        out: dict[bytes, list[list[bytes]]] = defaultdict(list)
+        receive = self._receive
+        count = 0
         try:
-            for _ in range(_BATCH):
+            while count < _BATCH:
                 route = receive(NOBLOCK)
                 frame = receive(NOBLOCK, False)
                 if frame.more:
                     raise SystemExit("this loop knows messages of one frame only: keep bodies small")
-                header = frame.bytes
-                prefix = header[:7]
-                if prefix == _TASK:
-                    clients[_id_of(header, _TASK_ID_AT)] = route
-                    if free:
-                        out.append((free.popleft(), _TO_WORKER + header[6:]))
-                    else:
-                        waiting.append(header)
-                elif prefix == _REPLY:
-                    out.append((clients.pop(_id_of(header, _REPLY_ID_AT)), _TO_CLIENT + header[6:]))
-                    if waiting:
-                        out.append((route, _TO_WORKER + waiting.popleft()[6:]))
-                    else:
-                        free.append(route)
-                else:
-                    out += self._hear(route, *codec.decode((header,)))
+                headers = unbundle(frame.bytes) if is_bundle(frame.bytes) else [frame.bytes]
+                count += len(headers)
+                self._take(route, headers, out)
+                if count >= _BURST:
+                    self._send_all(out)
         except zmq.Again:
             pass
-        send = self._send
-        for route, header in out:
-            send(route, MORE_NOBLOCK)
-            send(header, NOBLOCK)
+        self._send_all(out)
 
-    def _hear(self, route: bytes, dialect: Dialect, message: Any) -> list[tuple[bytes, bytes]]:
+    def _take(self, route: bytes, headers: list[bytes], out: dict[bytes, list[list[bytes]]]) -> None:
+        free, waiting, clients = self._free, self._waiting, self._clients
+        for header in headers:
+            prefix = header[:7]
+            if prefix == _TASK:
+                clients[_id_of(header, _TASK_ID_AT)] = route
+                if free:
+                    out[free.popleft()].append([_TO_WORKER + header[6:]])
+                else:
+                    waiting.append(header)
+            elif prefix == _REPLY:
+                out[clients.pop(_id_of(header, _REPLY_ID_AT))].append([_TO_CLIENT + header[6:]])
+                if waiting:
+                    out[route].append([_TO_WORKER + waiting.popleft()[6:]])
+                else:
+                    free.append(route)
+            else:
+                out[route] += self._hear(route, *codec.decode((header,)))
+
+    def _send_all(self, out: dict[bytes, list[list[bytes]]]) -> None:
+        send = self._send
+        for route, messages in out.items():
+            for run in runs(messages) if route in self._takers else ([message] for message in messages):
+                send(route, MORE_NOBLOCK)
+                send(bundle([frames[0] for frames in run]) if len(run) > 1 else run[0][0], NOBLOCK)
+        out.clear()
+
+    def _hear(self, route: bytes, dialect: Dialect, message: Any) -> list[list[bytes]]:
         """What the load generator says before and beside its tasks."""
         answer: Message
         if isinstance(message, Connect):
-            answer = Config(config_type="JSON", config_version=NO_VERSION, config=b"{}")
+            self._takers.update([route] * message.bundles)
+            answer = Config(config_type="JSON", config_version=NO_VERSION, config=b"{}", bundles=message.bundles)
         elif isinstance(message, Ready):
             self._free.extend([route] * message.capacity)
             answer = ReadyOk(
@@ -80,7 +98,7 @@ class Bare:
             answer = Pong(message.time_us, message.time_us)
         else:
             return []
-        return [(route, codec.encode(dialect, answer)[0])]
+        return [codec.encode(dialect, answer)]
 
 
 def _id_of(header: bytes, at: int) -> bytes:

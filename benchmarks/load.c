@@ -3,7 +3,8 @@
  * Usage: load PAGE RECORDS FRONTEND BACKEND native|plain WORKERS SERVING IN_FLIGHT BODY_BYTES PING_MS RATE EVENLY
  *
  * `native` speaks Scale0's wire format: the frames that need msgpack are made by load.py and read from RECORDS; TASK,
- * TASKREPLY and PING are patched copies of templates. `plain` echoes whatever comes, for zmq.proxy.
+ * TASKREPLY and PING are patched copies of templates. `plain` echoes whatever comes, for zmq.proxy. Like the library it
+ * asks for bundles, and sends what it has for one connection as one once the broker has said that it takes them.
  * With RATE the client sends so many tasks a second, in portions each millisecond, and IN_FLIGHT stays the most; with 0 it
  * sends the next one as soon as one is answered, and no latencies are noted. Workers below SERVING offer the service
  * that the client asks for; the others offer one that nobody asks for. A worker takes a pushed config as the library
@@ -46,6 +47,7 @@ enum { DONTWAIT = 1, SNDMORE = 2 };
 enum { STOP, READY, COMPLETED, ERRORS, PONGS, RENEWED, CONFIGS, CONFIGACKS, NEWEST, REACHED, REACHED_US, SAMPLES };
 enum { SAMPLES_AT = 512, SAMPLES_MAX = 1 << 15, PAGE_BYTES = (SAMPLES_AT + 2 * SAMPLES_MAX) * 8 };
 enum { CONFIG = 2, CONFIGACK = 3, READYOK = 5, PONG = 7, TASK = 8, TASKREPLY = 9, FORCENEGOTIATE = 13, ERROR = 17 };
+enum { BUNDLE = 26, BUNDLE_HEAD = 9, BUNDLE_MESSAGES_MAX = 64, BUNDLED_BYTES_MAX = 2048, BUNDLE_BYTES_MAX = 16384 };
 enum { R_TASK, R_CLIENT_CONNECT, R_CLIENT_PING, R_READY, R_READY_OTHER, R_WORKER_PING, R_WORKER_CONNECT };
 /* Where the packed fields stand in a header frame; load.py checks them against the codec. */
 enum { AT_ATTEMPT = 7, AT_ID_LENGTH = 10, AT_BEHIND = 18, AT_TASK_ID = 54, AT_REPLY_ID = 55 };
@@ -53,6 +55,7 @@ enum { AT_PING_TIME = 7, AT_OLDEST = 28, AT_PING_VERSION = 36 };
 enum { RING = 1 << 16, AHEAD = 256, CLIENT = 0x7fffffff, BODY_MAX = 8192, VERSION_BYTES = 16 };
 /* In a msgpack map: the key, and that 16 bytes follow. */
 static const char VERSION_KEY[] = "config_version\xc4\x10";
+static const char BUNDLES_TRUE[] = "\xa7" "bundles\xc3";
 
 typedef struct { unsigned char *bytes; uint32_t length; } Record;
 typedef struct {
@@ -66,7 +69,7 @@ static volatile uint64_t *page;
 static Record *records;
 static Worker *workers;
 static void *client, *context;
-static int epoll_fd, is_native, is_connected, has_started;
+static int epoll_fd, is_native, is_connected, has_started, takes_bundles;
 static int worker_count, serving_count, in_flight, opened, outstanding;
 static unsigned char answered[RING], newest[VERSION_BYTES];
 static uint64_t sent_us[RING];
@@ -124,6 +127,64 @@ static void *open_socket(const char *endpoint, uint32_t index) {
     return socket;
 }
 
+/* What is to leave on one connection together. Whoever fills it empties it before another connection has its turn. */
+static struct {
+    int count;
+    size_t length;
+    uint32_t lengths[BUNDLE_MESSAGES_MAX];
+    unsigned char bytes[BUNDLE_BYTES_MAX];
+} outbox;
+
+static int flush(void *socket) {
+    static unsigned char frame[BUNDLE_BYTES_MAX];
+    int count = outbox.count;
+    size_t at = BUNDLE_HEAD;
+    if (!count) return 0;
+    memcpy(frame, outbox.bytes, 6);
+    frame[6] = BUNDLE;
+    put(frame + 7, (uint64_t)count, 2);
+    for (int i = 0; i < count; i++, at += 4) put(frame + at, outbox.lengths[i], 4);
+    memcpy(frame + at, outbox.bytes, outbox.length);
+    if (count == 1) zmq_send(socket, outbox.bytes, outbox.length, DONTWAIT);
+    else zmq_send(socket, frame, at + outbox.length, DONTWAIT);
+    outbox.count = 0;
+    outbox.length = 0;
+    return 1;
+}
+
+static void send_soon(void *socket, const unsigned char *bytes, size_t length) {
+    size_t size = BUNDLE_HEAD + 4 * ((size_t)outbox.count + 1) + outbox.length + length;
+    if (!takes_bundles || length > BUNDLED_BYTES_MAX) {
+        flush(socket);
+        zmq_send(socket, bytes, length, DONTWAIT);
+        return;
+    }
+    if (outbox.count == BUNDLE_MESSAGES_MAX || size > BUNDLE_BYTES_MAX) flush(socket);
+    memcpy(outbox.bytes + outbox.length, bytes, length);
+    outbox.lengths[outbox.count++] = (uint32_t)length;
+    outbox.length += length;
+}
+
+typedef void (*Take)(int index, const unsigned char *message, size_t size);
+
+/* Each message in a frame: one, or those of a bundle. */
+static void take_each(int index, zmq_msg_t *frame, Take take) {
+    const unsigned char *bytes = zmq_msg_data(frame);
+    size_t size = zmq_msg_size(frame);
+    if (!is_native || size < BUNDLE_HEAD || bytes[6] != BUNDLE) {
+        take(index, bytes, size);
+        return;
+    }
+    int count = (int)get(bytes + 7, 2);
+    size_t at = BUNDLE_HEAD + 4 * (size_t)count;
+    for (int i = 0; i < count; i++) {
+        size_t length = (size_t)get(bytes + BUNDLE_HEAD + 4 * i, 4);
+        if (at + length > size) exit(5);
+        take(index, bytes + at, length);
+        at += length;
+    }
+}
+
 static void send_record(void *socket, int which) {
     zmq_send(socket, records[which].bytes, records[which].length, DONTWAIT);
 }
@@ -145,7 +206,7 @@ static void send_task(void) {
     put(task->bytes + AT_BEHIND, sequence - oldest, 4);
     if (rate) sent_us[sequence % RING] = now_us(CLOCK_MONOTONIC);
     sequence++;
-    zmq_send(client, task->bytes, task->length, DONTWAIT);
+    send_soon(client, task->bytes, task->length);
 }
 
 static void send_due(void) {
@@ -175,38 +236,42 @@ static void pass_rest(void *from, void *to, zmq_msg_t *frame) {
     }
 }
 
+static void client_take(int index, const unsigned char *header, size_t size) {
+    (void)index;
+    int command = is_native ? (size > 6 ? header[6] : 0) : TASKREPLY;
+    if (command == TASKREPLY || command == ERROR) {
+        page[command == ERROR ? ERRORS : COMPLETED]++;
+        int is_reply = is_native && command == TASKREPLY && size > AT_REPLY_ID;
+        if (command == TASKREPLY) settle(is_reply ? get(header + AT_REPLY_ID + header[AT_ID_LENGTH] - 8, 8) : oldest);
+        outstanding--;
+        if (!rate) send_due();
+    } else if (command == CONFIG || command == CONFIGACK) {
+        is_connected = 1;
+        takes_bundles = memmem(header, size, BUNDLES_TRUE, sizeof BUNDLES_TRUE - 1) != NULL;
+    } else if (command == FORCENEGOTIATE) {
+        page[RENEWED]++;
+        send_record(client, R_CLIENT_CONNECT);
+    }
+}
+
 static void client_read(void) {
     zmq_msg_t frame;
     zmq_msg_init(&frame);
-    while (zmq_msg_recv(&frame, client, DONTWAIT) >= 0) {
-        unsigned char *header = zmq_msg_data(&frame);
-        size_t size = zmq_msg_size(&frame);
-        int command = is_native ? (size > 6 ? header[6] : 0) : TASKREPLY;
-        int is_reply = is_native && command == TASKREPLY && size > AT_REPLY_ID;
-        uint64_t settled = is_reply ? get(header + AT_REPLY_ID + header[AT_ID_LENGTH] - 8, 8) : oldest;
-        pass_rest(client, NULL, &frame);
-        if (command == TASKREPLY || command == ERROR) {
-            page[command == ERROR ? ERRORS : COMPLETED]++;
-            if (command == TASKREPLY) settle(settled);
-            outstanding--;
-            if (!rate) send_due();
-        } else if (command == CONFIG || command == CONFIGACK) {
-            is_connected = 1;
-        } else if (command == FORCENEGOTIATE) {
-            page[RENEWED]++;
-            send_record(client, R_CLIENT_CONNECT);
+    do {
+        while (zmq_msg_recv(&frame, client, DONTWAIT) >= 0) {
+            take_each(CLIENT, &frame, client_take);
+            pass_rest(client, NULL, &frame);
         }
-    }
+    } while (flush(client));
     zmq_msg_close(&frame);
 }
 
-static void reply(Worker *worker, zmq_msg_t *frame) {
+static void reply(Worker *worker, const unsigned char *task, size_t size) {
     unsigned char header[AT_REPLY_ID + 256 + BODY_MAX] = {0};
-    unsigned char *task = zmq_msg_data(frame);
     unsigned id_length = task[AT_ID_LENGTH];
     /* The body stands in the header frame, after id, service and options. */
     size_t at = AT_TASK_ID + id_length + task[AT_ID_LENGTH + 1] + (size_t)get(task + AT_ID_LENGTH + 2, 2);
-    size_t length = zmq_msg_size(frame) - at;
+    size_t length = size - at;
     if (length > BODY_MAX) exit(3);
     memcpy(header, task, 6);
     header[6] = TASKREPLY;
@@ -215,16 +280,17 @@ static void reply(Worker *worker, zmq_msg_t *frame) {
     header[AT_ID_LENGTH] = (unsigned char)id_length;
     memcpy(header + AT_REPLY_ID, task + AT_TASK_ID, id_length);
     memcpy(header + AT_REPLY_ID + id_length, task + at, length);
-    zmq_send(worker->socket, header, AT_REPLY_ID + id_length + length, DONTWAIT);
+    send_soon(worker->socket, header, AT_REPLY_ID + id_length + length);
 }
 
 /* CONFIG or CONFIGACK: the answer to CONNECT, after which READY is said, or a push, which is counted. */
-static void take_config(int index, int command, zmq_msg_t *frame) {
+static void take_config(int index, int command, const unsigned char *start, size_t size) {
     Worker *worker = &workers[index];
-    unsigned char *start = zmq_msg_data(frame), *end = start + zmq_msg_size(frame);
-    unsigned char *version = memmem(start, (size_t)(end - start), VERSION_KEY, sizeof VERSION_KEY - 1);
+    const unsigned char *end = start + size;
+    const unsigned char *version = memmem(start, size, VERSION_KEY, sizeof VERSION_KEY - 1);
     if (!version || end - version < (long)sizeof VERSION_KEY - 1 + VERSION_BYTES) exit(4);
     version += sizeof VERSION_KEY - 1;
+    takes_bundles = memmem(start, size, BUNDLES_TRUE, sizeof BUNDLES_TRUE - 1) != NULL;
     if (worker->is_connecting) {
         worker->is_connecting = 0;
         send_record(worker->socket, index < serving_count ? R_READY : R_READY_OTHER);
@@ -244,42 +310,48 @@ static void take_config(int index, int command, zmq_msg_t *frame) {
     }
 }
 
-static void worker_read(int index) {
+static void worker_take(int index, const unsigned char *message, size_t size) {
     Worker *worker = &workers[index];
+    int command = size > 6 ? message[6] : 0;
+    if (command == TASK) {
+        reply(worker, message, size);
+    } else if (command == CONFIG || command == CONFIGACK) {
+        take_config(index, command, message, size);
+    } else if (command == READYOK && !worker->is_ready) {
+        worker->is_ready = 1;
+        worker->ping_at = now_us(CLOCK_MONOTONIC) + ping_us;
+        ping_line[ping_tail++ % (uint64_t)worker_count] = index;
+        page[READY]++;
+    } else if (command == PONG) {
+        page[PONGS]++;
+    } else if (command == FORCENEGOTIATE) {
+        page[RENEWED]++;
+        send_connect(index);
+    } else if (command == ERROR) {
+        page[ERRORS]++;
+    }
+}
+
+static void worker_read(int index) {
+    void *socket = workers[index].socket;
     zmq_msg_t frame;
     zmq_msg_init(&frame);
-    while (zmq_msg_recv(&frame, worker->socket, DONTWAIT) >= 0) {
-        if (!is_native) {
-            int more = zmq_msg_more(&frame);
-            zmq_msg_send(&frame, worker->socket, (more ? SNDMORE : 0) | DONTWAIT);
-            while (more) {
-                zmq_msg_recv(&frame, worker->socket, 0);
-                more = zmq_msg_more(&frame);
-                zmq_msg_send(&frame, worker->socket, (more ? SNDMORE : 0) | DONTWAIT);
+    do {
+        while (zmq_msg_recv(&frame, socket, DONTWAIT) >= 0) {
+            if (is_native) {
+                take_each(index, &frame, worker_take);
+                pass_rest(socket, NULL, &frame);
+                continue;
             }
-            continue;
+            int more = zmq_msg_more(&frame);
+            zmq_msg_send(&frame, socket, (more ? SNDMORE : 0) | DONTWAIT);
+            while (more) {
+                zmq_msg_recv(&frame, socket, 0);
+                more = zmq_msg_more(&frame);
+                zmq_msg_send(&frame, socket, (more ? SNDMORE : 0) | DONTWAIT);
+            }
         }
-        int command = zmq_msg_size(&frame) > 6 ? ((unsigned char *)zmq_msg_data(&frame))[6] : 0;
-        if (command == TASK) {
-            reply(worker, &frame);
-            continue;
-        }
-        if (command == CONFIG || command == CONFIGACK) take_config(index, command, &frame);
-        pass_rest(worker->socket, NULL, &frame);
-        if (command == READYOK && !worker->is_ready) {
-            worker->is_ready = 1;
-            worker->ping_at = now_us(CLOCK_MONOTONIC) + ping_us;
-            ping_line[ping_tail++ % (uint64_t)worker_count] = index;
-            page[READY]++;
-        } else if (command == PONG) {
-            page[PONGS]++;
-        } else if (command == FORCENEGOTIATE) {
-            page[RENEWED]++;
-            send_connect(index);
-        } else if (command == ERROR) {
-            page[ERRORS]++;
-        }
-    }
+    } while (flush(socket));
     zmq_msg_close(&frame);
 }
 

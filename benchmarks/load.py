@@ -22,7 +22,8 @@ import zmq
 
 from measure import Page, wait_until_ready
 from processes import HERE, Child, child
-from scale0.protocol import codec, dialects
+from scale0.protocol import codec, dialects, limits
+from scale0.protocol.bundles import bundle
 from scale0.protocol.ids import id_prefix, make_id
 from scale0.protocol.messages import Config, Connect, Message, Ping, Ready, ServiceOffer, Task, TaskId
 
@@ -61,8 +62,8 @@ def running(
     stamp = time.monotonic_ns()
     page = Page(directory / f"load-{stamp}.page", create=True)
     records = directory / f"load-{stamp}.records"
-    records.write_bytes(_records(load))
     program = compiled(directory)
+    records.write_bytes(_records(load, bundles=program is not None))
     command = [str(program)] if program else [sys.executable, str(HERE / "load_python.py")]
     serving = load.workers if load.serving < 0 else load.serving
     command += [str(page.path), str(records), frontend, backend, "native" if is_native else "plain"]
@@ -90,14 +91,14 @@ def compiled(directory: Path) -> Path | None:
     return program if result.returncode == 0 else None
 
 
-def _records(load: Load) -> bytes:
+def _records(load: Load, *, bundles: bool) -> bytes:
     """The frames that the generator copies and patches, each after its length; the order is that of `load.c`."""
     client_nonce = bytes(range(8))
     task_id = make_id(id_prefix(f"{load.name}-client", client_nonce), 0)
     offer, other = ServiceOffer(SERVICE), ServiceOffer(OTHER_SERVICE)
     messages: list[tuple[dialects.Dialect, Message]] = [
         (dialects.CLIENT, Task(task_id, SERVICE, (b"x" * load.body_bytes,), remaining_ms=60_000)),
-        (dialects.CLIENT, Connect(identity=f"{load.name}-client", nonce=client_nonce)),
+        (dialects.CLIENT, Connect(identity=f"{load.name}-client", nonce=client_nonce, bundles=bundles)),
         (dialects.CLIENT, Ping(0)),
         (dialects.WORKER, _ready(offer, load)),
         (dialects.WORKER, _ready(other, load)),
@@ -105,7 +106,8 @@ def _records(load: Load) -> bytes:
     ]
     for index in range(load.workers):
         service = SERVICE if load.serving < 0 or index < load.serving else OTHER_SERVICE
-        connect = Connect(identity=f"{load.name}-w{index}", nonce=index.to_bytes(8, "big"), services=[service])
+        nonce = index.to_bytes(8, "big")
+        connect = Connect(identity=f"{load.name}-w{index}", nonce=nonce, services=[service], bundles=bundles)
         messages.append((dialects.WORKER, connect))
     _check_layout()
     frames = [codec.encode(dialect, message)[0] for dialect, message in messages]
@@ -130,3 +132,10 @@ def _check_layout() -> None:
     assert codec.encode(dialects.WORKER, Ping(0, config_version=version))[0][36:52] == version
     config = codec.encode(dialects.WORKER, Config(config_type="JSON", config_version=version, config=b"{}"))[0]
     assert b"config_version\xc4\x10" + version in config, "16 bytes follow the key"
+    config = codec.encode(
+        dialects.WORKER, Config(config_type="JSON", config_version=version, config=b"{}", bundles=True)
+    )[0]
+    assert b"\xa7bundles\xc3" in config, "the broker takes bundles"
+    sizes = (limits.BUNDLE_MESSAGES_MAX, limits.BUNDLED_BYTES_MAX, limits.BUNDLE_BYTES_MAX)
+    assert sizes == (64, 2048, 16384), "those of load.c"
+    assert bundle([ping, task])[6:17] == b"\x1a\0\2" + struct.pack(">II", len(ping), len(task))
