@@ -70,11 +70,8 @@ def test_the_demo_ends_with_a_report_of_its_own_tasks(tmp_path: Path) -> None:
     report = tmp_path / "report.html"
     done = scale0("demo", "--seconds", "6", "--report", str(report), limit_s=WITH_SPARK_S)
     assert done.returncode == 0, done.stdout + done.stderr
-    accepted = int(re.findall(r"^client +([\d,]+)", done.stdout, re.MULTILINE)[0].replace(",", ""))
-    recorded = re.search(r"● ([\d,]+) tasks in the record", done.stdout)
-    assert recorded is not None, done.stdout
-    # A broker that is killed takes with it what it had not yet told its recorder: some hundredths of a second.
-    assert 0.9 * accepted <= int(recorded[1].replace(",", "")) <= accepted
+    # The broker that is killed only passes tasks on: the one that settles them ends in peace, and so does its recorder.
+    assert re.search(r"● [\d,]+ tasks in the record, each that the client had for a worker", done.stdout), done.stdout
     assert f"Report: {report}" in done.stdout
     assert "<svg" in report.read_text()
 

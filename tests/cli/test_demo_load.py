@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Any
 
-from scale0.cli.demo_load import KINDS, Ledger, Load
+from scale0.cli.demo_load import KINDS, QUESTIONS, Ledger, Load
 from scale0.errors import Overloaded, WorkerLost
 
 
@@ -35,6 +35,14 @@ def test_every_submitted_task_is_settled_once() -> None:
     assert (submitted, replied, dict(errors), wrong) == (3, 1, {502: 1, 429: 1}, 0)
     assert ledger.open == 0
     assert ledger.wait_until_settled(0)
+
+
+def test_questions_to_the_broker_are_no_tasks_for_workers() -> None:
+    ledger = Ledger()
+    for service in (QUESTIONS, "greet", QUESTIONS, "render"):
+        ledger.submit(service)
+    assert ledger.tasks == 2
+    assert ledger.totals()[0] == 4
 
 
 def test_an_open_task_keeps_the_ledger_open() -> None:

@@ -63,8 +63,7 @@ def run(seconds: float, report: Path | None, page: Page, *, is_staying: bool = F
         is_told = True
         if report is not None:
             page.line()
-            tasks = demo.ledger.totals()[0] if is_staying else books.client.accepted
-            is_told = demo_record.tell(processes.directory, BROKERS, report, tasks, page)
+            is_told = demo_record.tell(processes.directory, BROKERS, report, demo.ledger.tasks, page)
             page.line()
         page.line("Next: scale0 broker   and, beside it, scale0 worker examples.greet:worker")
         return Exit.GOOD if books.are_balanced and not unclean and is_told else Exit.BAD_ANSWER

@@ -110,6 +110,12 @@ class Ledger:
     def _open(self) -> int:
         return sum(account.open for account in self.accounts.values())
 
+    @property
+    def tasks(self) -> int:
+        """So many were submitted for workers; questions to the broker itself are not recorded."""
+        with self._lock:
+            return sum(account.submitted for name, account in self.accounts.items() if name != QUESTIONS)
+
     def totals(self) -> tuple[int, int, Counter[int], int]:
         """Submitted, replied, errors by code, wrong replies."""
         with self._lock:

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from rich.text import Text
+
 from scale0.cli import render
 from scale0.cli.pipeline_command import NEEDED
 from scale0.cli.render import Page
@@ -45,9 +47,16 @@ def tell(directory: Path, brokers: tuple[str, ...], out: Path, tasks: int, page:
         page.line(render.verdict("bad", f"no report: {error}"))
         page.line("What is missing: scale0 pipeline doctor")
         return False
-    page.line(render.verdict("ok", f"{written:,} tasks in the record, {tasks:,} settled by the brokers"))
+    page.line(_verdict(written, tasks))
     page.line(f"Report: {out}")
     return True
+
+
+def _verdict(written: int, tasks: int) -> Text:
+    """Whether the record holds every task that the client had for workers."""
+    if written == tasks:
+        return render.verdict("ok", f"{written:,} tasks in the record, each that the client had for a worker")
+    return render.verdict("warn", f"{written:,} tasks in the record, of {tasks:,} that the client had for workers")
 
 
 def wait(directory: Path, brokers: tuple[str, ...]) -> str:
