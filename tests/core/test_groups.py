@@ -159,6 +159,32 @@ def test_draining_broker_names_another_and_503_only_if_there_is_none() -> None:
     assert ask(b1) == 503
 
 
+@pytest.mark.parametrize("dialect", [CLIENT, WORKER, REQ_CLIENT])
+def test_who_comes_to_a_draining_broker_knowing_no_other_is_sent_to_one(dialect: Dialect) -> None:
+    mesh, (b1, b2) = network_of({"b1": {}, "b2": {}})
+    b1.worker("w", "echo")
+    b1.manage("drain")
+    for name in ("new", "newer"):
+        b1.say(name, dialect, Connect(identity=name, nonce=WORKER_NONCE))
+        (answer,) = b1.said.pop(name)
+        assert isinstance(answer, Error)
+        assert (answer.code, answer.text) == (301, "this broker is draining; go to b2")
+        assert (answer.detail["identity"], answer.detail["endpoints"]) == ("b2", [b2.endpoint])
+    b2.kill()
+    mesh.run(10.0)
+    b1.say("last", dialect, Connect(identity="last", nonce=WORKER_NONCE))
+    assert [message.code for message in b1.said.pop("last") if isinstance(message, Error)] == [503]
+
+
+def test_who_comes_to_a_broker_without_room_for_another_session_is_sent_to_one() -> None:
+    _, (b1, _) = network_of({"b1": {}, "b2": {}}, limits=Limits(sessions=1))
+    b1.client("ada")
+    b1.say("bob", CLIENT, Connect(identity="bob", nonce=WORKER_NONCE))
+    (answer,) = b1.said.pop("bob")
+    assert isinstance(answer, Error)
+    assert (answer.code, answer.text) == (301, "this broker has no room for more than 1 session; go to b2")
+
+
 def test_broker_without_room_for_another_session_does_not_name_itself() -> None:
     mesh, (b1, b2) = network_of({"b1": {}, "b2": {}}, limits=Limits(sessions=1))
     b1.client("ada")
@@ -194,7 +220,7 @@ def test_worker_whose_services_are_all_refused_gets_301_with_a_target() -> None:
     (error,) = b1.heard("w", Error)
     assert error.code == 301
     assert error.detail == {"identity": "b2", "endpoints": [b2.endpoint], "public_key": ""}
-    assert "b2 does" in error.text
+    assert "go to b2" in error.text
 
 
 def test_worker_gets_301_without_a_target_if_no_broker_manages_its_services() -> None:

@@ -258,7 +258,7 @@ def test_draining_broker_takes_no_sessions_and_finishes_what_peers_gave_it() -> 
     b2 = Neighbour(desk)
     task = only_task(b2.forward(1, "echo"), "w")
     desk.manage("drain")
-    assert codes(desk.say("c", CLIENT, Connect(identity="c", nonce=NONCE))) == [("c", 503)]
+    assert codes(desk.say("c", CLIENT, Connect(identity="c", nonce=NONCE))) == [("c", 301)]
     assert Stopped() not in desk.others
     assert bodies(worker.reply(task)) == [("b2", b"done")]
 

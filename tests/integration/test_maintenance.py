@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scale0 import Client
 from tests.integration.load import DOUBLE, PAY, Load, check_books
 from tests.integration.networks import PATIENCE, BrokerNetwork, network, until
 
@@ -48,7 +49,7 @@ def test_document_that_disables_a_broker_and_enables_it_again_is_obeyed(tmp_path
         brokers.await_complete()
 
 
-def test_draining_broker_moves_everybody_away_and_goes_on_telling_its_peers(tmp_path: Path) -> None:
+def test_draining_broker_moves_everybody_away_newcomers_too_and_goes_on_telling_its_peers(tmp_path: Path) -> None:
     with network(tmp_path, "b1", "b2", group="eu", liveness=PATIENCE) as brokers:
         load = Load([brokers["b2"].endpoint])
         with load.workers([brokers["b2"].endpoint], each=2), load:
@@ -58,6 +59,8 @@ def test_draining_broker_moves_everybody_away_and_goes_on_telling_its_peers(tmp_
             await_state(brokers, "draining")
             until(lambda: brokers["b1"].own()["workers"] == 2 and brokers["b1"].own()["clients"] == 1, "all are at b1")
             load.await_replies(20)
+            with Client(brokers["b2"].endpoint) as newcomer:  # it knows no other address
+                assert newcomer.call(DOUBLE, 21, timeout=10) == 42
             load.finish()
             until(lambda: not brokers["b2"].own()["workers"] and not brokers["b2"].own()["clients"], "nobody is at b2")
     load.books[DOUBLE].check("reply")

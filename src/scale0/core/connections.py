@@ -6,7 +6,7 @@ interval, and that never counts as misbehaviour (rule 4): after a broker's resta
 
 from __future__ import annotations
 
-from scale0.core import access, changes, delivery, doubt, recording, replication, routing, turns, vitals
+from scale0.core import access, changes, delivery, doubt, groups, recording, replication, routing, turns, vitals
 from scale0.core.effects import Route, Send
 from scale0.core.sessions import Session
 from scale0.core.state import State
@@ -27,7 +27,7 @@ def connect(state: State, route: Route, dialect: Dialect, message: Connect) -> N
     """CONNECT starts or renews a session; CONFIG, CONFIGACK or ERROR answers it."""
     if message.epochs:
         doubt.told(state, message.epochs)
-    refusal = _why_refused(state, route, message)
+    refusal = _why_refused(state, route, dialect, message)
     if refusal is not None:
         state.counters[f"refused_{refusal.code}"] += 1
         state.effects.append(Send(route, dialect, refusal))
@@ -65,7 +65,7 @@ def is_overtaken(known: Session | None, message: Connect) -> bool:
     return known is not None and known.nonce == message.nonce and 0 < message.serial < known.serial
 
 
-def _why_refused(state: State, route: Route, message: Connect) -> Error | None:
+def _why_refused(state: State, route: Route, dialect: Dialect, message: Connect) -> Error | None:
     size = len(message.identity.encode())
     if not 0 < size <= limits.IDENTITY_BYTES_MAX or not message.identity.isprintable():
         text = f"an identity has 1 to {limits.IDENTITY_BYTES_MAX} bytes, all printable"
@@ -83,13 +83,7 @@ def _why_refused(state: State, route: Route, message: Connect) -> Error | None:
         return refusal
     known = state.sessions.by_identity.get(message.identity)
     if known is None:
-        if state.mode not in ("active", "holding"):
-            return Error(code=Code.NOT_ACCEPTING, text=f"this broker is {state.mode}; ask another, or later")
-        if len(state.sessions) >= state.limits.sessions:
-            return Error(
-                code=Code.NOT_ACCEPTING, text=f"this broker holds {state.limits.sessions:,} sessions, its limit"
-            )
-        return None
+        return _why_nobody_new(state, dialect, message)
     # Rule 2: another nonce means another process; 409 only if the old session spoke within one interval.
     if known.nonce != message.nonce and state.now - known.last_seen_s <= known.interval_s:
         text = (
@@ -97,6 +91,19 @@ def _why_refused(state: State, route: Route, message: Connect) -> Error | None:
         )
         return Error(code=Code.IDENTITY_IN_USE, text=text, fatal=True)
     return None
+
+
+def _why_nobody_new(state: State, dialect: Dialect, message: Connect) -> Error | None:
+    """Rule 25: who comes to a broker that nobody can stay at is told of another one; it may know no other yet."""
+    if state.mode not in ("active", "holding"):
+        why, cure = f"this broker is {state.mode}", "ask another, or later"
+    elif len(state.sessions) >= state.limits.sessions:
+        most = state.limits.sessions
+        why, cure = f"this broker has no room for more than {most:,} session{'s' * (most != 1)}", "ask another"
+    else:
+        return None
+    moved = groups.moved(state, message.services, dialect.role, why) if state.mode != "joining" else None
+    return moved or Error(code=Code.NOT_ACCEPTING, text=f"{why}; {cure}")
 
 
 def _begin(state: State, route: Route, dialect: Dialect, message: Connect) -> Session:

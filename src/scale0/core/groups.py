@@ -113,6 +113,17 @@ def change_to(state: State, entry: BrokerEntry, reason: str) -> ChangeBroker:
     return ChangeBroker(identity=entry.identity, endpoints=endpoints, public_key=entry.public_key, reason=reason)
 
 
+def moved(state: State, services: list[str], role: Role, why: str) -> Error | None:
+    """301 that names another broker for who cannot be taken here; None: there is no other."""
+    entry = pick(state, services, role, may_be_us=False)
+    if entry is None:
+        return None
+    assign(state, entry, role)
+    target = change_to(state, entry, why)
+    detail = {"identity": target.identity, "endpoints": target.endpoints, "public_key": target.public_key}
+    return Error(code=Code.MOVED, text=f"{why}; go to {entry.identity}", detail=detail)
+
+
 # --- moving sessions ----------------------------------------------------------------------------------------------
 
 

@@ -62,15 +62,12 @@ def ready(state: State, session: Session, message: Ready) -> None:
 
 def _send_elsewhere(state: State, session: Session, services: list[str]) -> None:
     """301 names the broker that manages what this one does not, if one is known."""
-    entry = groups.pick(state, services, session.role, may_be_us=False)
     text = "this broker manages none of these services"
-    if entry is None:
+    moved = groups.moved(state, services, session.role, text)
+    if moved is None:
         state.refuse(session, Code.MOVED, f"{text}; ask NEEDBROKER")
-        return
-    groups.assign(state, entry, session.role)
-    target = groups.change_to(state, entry, text)
-    detail = {"identity": target.identity, "endpoints": target.endpoints, "public_key": target.public_key}
-    state.refuse(session, Code.MOVED, f"{text}; {entry.identity} does", detail=detail)
+    else:
+        state.refuse(session, Code.MOVED, moved.text, detail=moved.detail)
 
 
 def sort_offers(
