@@ -146,6 +146,12 @@ def test_a_document_of_several_brokers_needs_to_know_which_one_this_is(tmp_path:
         planned(NETWORK, tmp_path)
 
 
+def test_a_document_s_broker_is_one_of_those_that_it_lists_unless_it_joins(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"lists eu-1, eu-2, and no eu-3\nsay which one .*--join"):
+        planned(NETWORK, tmp_path, identity="eu-3")
+    assert planned(NETWORK, tmp_path, identity="eu-3", join=[SEED]).settings.identity == "eu-3"
+
+
 def test_a_broker_of_a_network_publishes_beside_its_port(tmp_path: Path) -> None:
     assert planned(NETWORK, tmp_path, identity="eu-1").publish == "tcp://127.0.0.1:0"
     assert planned(NETWORK, tmp_path, identity="eu-1", publish="tcp://127.0.0.1:7001").publish == "tcp://127.0.0.1:7001"

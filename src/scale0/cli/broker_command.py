@@ -159,6 +159,8 @@ def make_plan(options: BrokerOptions, file: BrokerFile, environ: Mapping[str, st
     settings = settings_file.settings_of(file, options.identity)
     listening = settings_file.listening_of(file, settings.identity)
     entry = file.document.broker(settings.identity)
+    if not told_seeds:
+        check_listed(settings.identity, [listed.identity for listed in file.document.brokers])
     bind = options.bind or listening.bind or default_bind(told_seeds)
     seeds = [seed for seed in told_seeds if seed not in (bind, *settings.advertise)]  # one file may serve all brokers
     if options.join and not seeds:
@@ -297,6 +299,15 @@ def check_seeds(seeds: list[str]) -> None:
     for seed in seeds:
         if not is_address(seed) or is_free(seed):
             raise UsageError(f"{seed!r} is not an address to join by\nit looks like {DEFAULT_BIND}")
+
+
+def check_listed(identity: str, listed: list[str]) -> None:
+    """One that begins with a document is in it: else two first versions would differ, and chance would choose."""
+    if listed and identity not in listed:
+        raise UsageError(
+            f"the document lists {', '.join(listed)}, and no {identity}\n"
+            "say which one this is with --identity; a new one is added to the document, or comes with --join ADDRESS"
+        )
 
 
 def check_group(group: str, identity: str, listed: str | None) -> None:
