@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from scale0.core.askers import ASKERS_MAX
-from scale0.core.effects import Alarm, Cut, FromFiles, Heal, Reload
+from scale0.core.effects import Alarm, Answered, Cut, FromFiles, Heal, Reload
 from scale0.core.management import CUT_S_MAX
 from scale0.errors import ProtocolError
 from scale0.protocol.dialects import CLIENT, PEER, REQ_CLIENT
@@ -18,8 +19,9 @@ from scale0.protocol.messages import (
     ManagementRep,
     ManagementReq,
 )
+from scale0.protocol.network import Document
 from tests.core.desk import Desk, Sent, codes
-from tests.core.mesh import pair_of
+from tests.core.mesh import network_of, pair_of
 
 USERS = {"root": "secret"}
 
@@ -70,9 +72,32 @@ def test_unknown_command_and_bad_argument_say_what_there_is(desk: Desk) -> None:
     assert codes(ask(desk, "clear_error_client", connection="zz")) == [("admin", 400)]
 
 
-def test_reload_config_asks_the_shell(desk: Desk) -> None:
-    desk.manage("reload_config")
-    assert desk.others == [Reload()]
+def test_reload_config_asks_the_shell_and_tells_what_came_of_it(desk: Desk) -> None:
+    later = desk.manage("reload_config")
+    assert desk.others == [Reload(later.key)]
+    (answered,) = desk.broker.configure(Document(liveness=7), desk.now, key=later.key)[-1:]
+    assert isinstance(answered, Answered)
+    assert answered.key == later.key
+    assert isinstance(answered.message, ManagementRep)
+    assert answered.message.result == {"version": str(desk.broker.state.config.version), "changed": True}
+
+
+def test_reload_that_is_passed_on_is_answered_with_the_word_of_the_sequencer() -> None:
+    mesh, (_, b2) = network_of({"b1": {}, "b2": {}})
+    later, (asked,) = b2.broker.manage("reload_config", {}, mesh.now)
+    assert asked == Reload(later.key)
+    b2.do(b2.broker.configure(msgspec.structs.replace(b2.document, liveness=9), mesh.now, key=later.key))
+    mesh.run(1.0)
+    assert b2.document.liveness == 9
+    assert getattr(b2.answers[later.key], "result", None) == {"version": b2.version, "changed": True}
+
+
+def test_file_that_a_signal_had_read_and_the_sequencer_refuses_is_an_alarm() -> None:
+    mesh, (_, b2) = network_of({"b1": {}, "b2": {}})
+    b2.do(b2.broker.configure(msgspec.structs.replace(b2.document, liveness=9), mesh.now))
+    (sent,) = b2.state.network.askers
+    b2.do(b2.broker.answer(sent, ProtocolError(400, "liveness: too long"), mesh.now))
+    assert b2.alarm_names() == ["config_refused"]
 
 
 def test_dead_letters_and_error_clients_can_be_seen_and_cleared(desk: Desk) -> None:

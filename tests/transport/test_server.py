@@ -128,10 +128,10 @@ def test_settings_read_again_reach_new_sessions_and_bad_ones_change_nothing() ->
         running.server.reload()
         assert running.server.manage("list").result(LIMIT_S)["broker"]["config_version"] == before
         assert "settings not changed: config: liveness" in running.lines.getvalue()
-        running.server.manage("reload_config").result(LIMIT_S)
-        running.server.manage("list").result(LIMIT_S)  # the reload waits for its turn behind the command
+        told = running.server.manage("reload_config").result(LIMIT_S)
+        assert told["changed"]
         broker = running.server.manage("list").result(LIMIT_S)["broker"]
-        assert broker["config_version"] != before
+        assert broker["config_version"] == told["version"] != before
         assert broker["identity"] == "broker"
         with RawClient(running.endpoint) as client:
             client.say(Connect(identity=client.identity, nonce=client.nonce, config_version=b"x" * 16))
@@ -140,8 +140,19 @@ def test_settings_read_again_reach_new_sessions_and_bad_ones_change_nothing() ->
             assert answer.liveness == 7
 
 
+def test_who_asks_for_a_reload_hears_why_the_file_was_refused() -> None:
+    def reread() -> Document:
+        raise SettingsError("broker.toml, line 1: unknown key x")
+
+    with Running(reread=reread) as running, pytest.raises(ProtocolError, match="line 1: unknown key x") as caught:
+        running.server.manage("reload_config").result(LIMIT_S)
+    assert caught.value.code == 400
+
+
 def test_reload_without_a_file_says_so() -> None:
     with Running() as running:
+        told = running.server.manage("reload_config").result(LIMIT_S)
+        assert (told["changed"], "without a settings file" in told["note"]) == (False, True)
         running.server.reload()
         running.server.manage("list").result(LIMIT_S)
         assert "without a settings file" in running.lines.getvalue()

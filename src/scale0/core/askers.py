@@ -63,12 +63,22 @@ def answered(state: State, message: ManagementRep | Error) -> None:
         if isinstance(message, Error) and message.code not in TRY_AGAIN:
             state.alarm("config_refused", f"the sequencer refuses what this broker proposed: {message.text}")
     elif asker.route is None or asker.dialect is None:
-        state.effects.append(Answered(message.seq, message))
+        state.effects.append(Answered(asker.seq, msgspec.structs.replace(message, seq=asker.seq)))
     else:
         if isinstance(message, Error) and message.code == Code.NOT_AUTHENTICATED:
             state.error_clients.blame(asker.route, "management without authority", state.now)
         if not (asker.is_silent and isinstance(message, Error) and message.code < REFUSED_BELOW):
             send(state, asker.route, asker.dialect, msgspec.structs.replace(message, seq=asker.seq))
+
+
+def hand_on(state: State, key: int, to: int) -> None:
+    """What `to` is answered is the answer to `key`, too. If nobody waits for that, a refusal is an alarm."""
+    asker, other = state.network.askers.pop(key, None), state.network.askers[to]
+    if asker is None:
+        other.is_patient = True
+    else:
+        asker.until_s, asker.whom = other.until_s, other.whom
+        state.network.askers[to] = asker
 
 
 def send(state: State, route: Route, dialect: Dialect, message: Error | ManagementRep) -> None:

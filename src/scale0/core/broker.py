@@ -266,7 +266,7 @@ class Broker:
         return result, self.state.take_effects()
 
     def answer(self, key: int, result: Any, now: float) -> list[Effect]:
-        """The shell's answer to an effect `FromFiles` or `Asked`; a `ProtocolError` if it refuses."""
+        """The shell's answer to an effect `FromFiles`, `Reload` or `Asked`; a `ProtocolError` if it refuses."""
         self._at(now)
         management_door.answer(self.state, key, result)
         return self.state.take_effects()
@@ -279,11 +279,10 @@ class Broker:
         passed = management_door.pass_on(self.state, request, brokers, for_s)
         return passed, self.state.take_effects()
 
-    def configure(self, document: Document, now: float, author: str = "file") -> list[Effect]:
-        """The operator's file was read again: a change like any other. Raises `ProtocolError` if it is refused."""
+    def configure(self, document: Document, now: float, author: str = "file", key: int = 0) -> list[Effect]:
+        """The operator's file was read again, for an effect `Reload` or a signal. Raises `ProtocolError` if refused."""
         self._at(now)
-        wanted = document.over(self.state.config.document)
-        config_service.propose(self.state, wanted, base=b"", author=author, comment="read again")
+        management.configure(self.state, document, author, key)
         return self.state.take_effects()
 
     def heard_version(self, identity: str, version: bytes, now: float) -> list[Effect]:

@@ -52,7 +52,9 @@ class Stopped(msgspec.Struct):
 
 
 class Reload(msgspec.Struct):
-    """Read the settings again and hand them to `Broker.configure`; a file that does not validate changes nothing."""
+    """Read the settings again and hand them to `Broker.configure` with this key; what is bad to `Broker.answer`."""
+
+    key: int = 0
 
 
 class Dial(msgspec.Struct):

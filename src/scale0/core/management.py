@@ -32,10 +32,11 @@ from scale0.core.state import State
 from scale0.errors import ProtocolError
 from scale0.protocol import documents
 from scale0.protocol.codes import Code
-from scale0.protocol.messages import ConfigVersion
+from scale0.protocol.messages import ConfigVersion, ManagementRep
 from scale0.protocol.network import Document
 
 Arguments = dict[str, Any]
+FILE_S = 5.0  # how long the settings file is waited for
 CUT_S_MAX = 600.0  # a drill that is longer is an outage
 
 
@@ -48,9 +49,23 @@ def run(state: State, command: str, arguments: Arguments) -> Any:
     return known(state, arguments)
 
 
-def reload_config(state: State, arguments: Arguments) -> Any:
-    state.effects.append(Reload())
-    return {"config_version": str(state.config.version)}
+def reload_config(state: State, arguments: Arguments) -> askers.Later:
+    """The shell reads the file; what came of it, a refusal with its line too, is for whoever asked."""
+    key = askers.wait(state, "the reader of the settings file", FILE_S)
+    state.effects.append(Reload(key))
+    return askers.Later(key)
+
+
+def configure(state: State, document: Document, author: str, key: int) -> None:
+    """The settings file, read: a change like any other. Whoever waits with `key` is told what came of it."""
+    before = state.config.packed_version
+    wanted = document.over(state.config.document)
+    done = config_service.propose(state, wanted, base=b"", author=author, comment="read again")
+    if isinstance(done, askers.Later):
+        askers.hand_on(state, key, done.key)
+    else:
+        result = {**config_service.describe(done), "changed": done.version != before}
+        askers.answered(state, ManagementRep(seq=key, result=result))
 
 
 def config_apply(state: State, arguments: Arguments) -> Any:

@@ -12,6 +12,7 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ from scale0.errors import PortTaken, ProtocolError, SettingsError
 from scale0.management.page_process import TOKEN_S
 from scale0.management.vocabulary import Role
 from scale0.protocol import documents
+from scale0.protocol.codes import Code
 from scale0.protocol.limits import NONCE_BYTES
 from scale0.protocol.network import ConfigRecord, Document
 from scale0.transport.addresses import default_identity, this_process, told_address
@@ -180,7 +182,7 @@ class Server:
 
     def _carry_out(self, effect: Effect) -> None:
         if isinstance(effect, Reload):
-            self.reload()
+            self.loop.call(partial(self._reload, effect.key))
         elif isinstance(effect, Stopped):
             self._log.info("drained")
             if self._is_draining:
@@ -240,18 +242,20 @@ class Server:
         self.loop.is_stopped = self._is_finished = True
         return self.broker.stop(self._monotonic())
 
-    def _reload(self) -> list[Effect]:
+    def _reload(self, key: int = 0) -> list[Effect]:
+        """For a signal, or for the command that waits with this key."""
+        now = self._monotonic()
         if self._reread is None:
-            self._log.warning("nothing to reload: this broker was started without a settings file")
-            return []
+            text = "nothing to reload: this broker was started without a settings file"
+            self._log.warning(text)
+            version = str(self.broker.state.config.version)
+            return self.broker.answer(key, {"version": version, "changed": False, "note": text}, now)
         try:
-            effects = self.broker.configure(self._reread(), self._monotonic())
-        except SettingsError as error:
-            self._log.error(f"settings not changed: {error}")
-            return []
-        except ProtocolError as error:
-            self._log.error(f"settings not changed: {error.text}")
-            return []
+            effects = self.broker.configure(self._reread(), now, key=key)
+        except (SettingsError, ProtocolError) as error:
+            refusal = error if isinstance(error, ProtocolError) else ProtocolError(Code.MALFORMED, str(error))
+            self._log.error(f"settings not changed: {refusal.text}")
+            return self.broker.answer(key, refusal, now)
         self._log.info("settings read again")
         return effects
 
