@@ -220,8 +220,14 @@ def test_a_rollback_names_the_whole_version() -> None:
     network = Network()
     terms = Terms(comment="too slow", is_yes=True)
     assert config_change.rollback("41", network.door(), terms) == Exit.GOOD
-    assert network.sent == [("config_rollback", {"version": "1.41.0badcafe", "comment": "too slow"})]
+    assert network.sent == [("config_rollback", {"version": "1.41.0badcafe", "comment": "too slow", "force": False})]
     assert network.lines[:2] == ["● 1.42.00c0ffee → 1.41.0badcafe: 1 change", "liveness 3 → 9"]
+
+
+def test_a_rollback_may_be_forced_while_no_config_broker_can_be_reached() -> None:
+    network = Network()
+    assert config_change.rollback("41", network.door(), Terms(is_yes=True, is_forced=True)) == Exit.GOOD
+    assert network.sent == [("config_rollback", {"version": "1.41.0badcafe", "comment": "", "force": True})]
 
 
 def test_a_rollback_to_what_runs_changes_nothing() -> None:

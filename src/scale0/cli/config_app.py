@@ -48,6 +48,7 @@ SettingsFile = Annotated[
 ]
 Comment = Annotated[str, typer.Option("--comment", "-m", help="Why; it stands in the history.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; without a terminal nothing is asked anyway.")]
+Force = Annotated[bool, typer.Option("--force", help="Also while no config broker can be reached: opens a new epoch.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
 
 LOOK, CHANGE, FILES = "Look", "Change", "Files"
@@ -119,9 +120,7 @@ def apply(
     file: SettingsFile,
     comment: Comment = "",
     broker: BrokerAddress = DEFAULT_BROKER,
-    is_forced: Annotated[
-        bool, typer.Option("--force", help="Also while no config broker can be reached: opens a new epoch.")
-    ] = False,
+    is_forced: Force = False,
     is_yes: Yes = False,
     is_dry_run: DryRun = False,
     auth_file: AuthFile = None,
@@ -153,6 +152,7 @@ def rollback(
     version: Annotated[str, typer.Argument(metavar="VERSION", help="As in the history: 41, 1.41 or 1.41.ab12cd34.")],
     comment: Comment = "",
     broker: BrokerAddress = DEFAULT_BROKER,
+    is_forced: Force = False,
     is_yes: Yes = False,
     is_dry_run: DryRun = False,
     auth_file: AuthFile = None,
@@ -162,7 +162,7 @@ def rollback(
     from scale0.cli import config_change
     from scale0.cli.render import Page
 
-    terms = config_change.Terms(comment, timeout, False, is_yes, is_dry_run)
+    terms = config_change.Terms(comment, timeout, is_forced, is_yes, is_dry_run)
     manage = config_change.manager(addresses(broker), auth_file, terms)
     with asking(broker) as ask:
         door = config_change.Door(ask, manage, Page(), config_change.operator())

@@ -72,7 +72,7 @@ def rollback(version: str, door: Door, terms: Terms) -> Exit:
     """Make the network's config what an older version said."""
     row = config_source.find(listings.parse(door.ask("scale0.config_history")).rows, version)
     target = Source(str(row["version"]), document_of(row))
-    arguments = {"version": target.name, "comment": terms.comment}
+    arguments = {"version": target.name, "comment": terms.comment, "force": terms.is_forced}
     return _change(config_source.running(door.ask), target, "config_rollback", arguments, door, terms)
 
 

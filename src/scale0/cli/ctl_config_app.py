@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from scale0.cli.config_app import Comment, DryRun, Format, SettingsFile
+from scale0.cli.config_app import Comment, DryRun, Force, Format, SettingsFile
 from scale0.cli.ctl_reach import Reach, reaching
 from scale0.cli.options import AsJson, Check, Wide, keyed, leave, reader
 from scale0.errors import TaskRefused, UsageError
@@ -92,9 +92,7 @@ def apply(
     reach: Reach,
     file: SettingsFile,
     comment: Comment = "",
-    is_forced: Annotated[
-        bool, typer.Option("--force", help="Also while no config broker can be reached: opens a new epoch.")
-    ] = False,
+    is_forced: Force = False,
     is_yes: Yes = False,
     is_dry_run: DryRun = False,
 ) -> None:
@@ -110,13 +108,14 @@ def rollback(
     reach: Reach,
     version: Annotated[str, typer.Argument(metavar="VERSION", help="As in the history: 41, 1.41 or 1.41.ab12cd34.")],
     comment: Comment = "",
+    is_forced: Force = False,
     is_yes: Yes = False,
     is_dry_run: DryRun = False,
 ) -> None:
     """Run again what an older version said. It gets a new number, for time does not go back."""
     from scale0.cli import config_change
 
-    terms = config_change.Terms(comment, reach.timeout_s, False, is_yes, is_dry_run)
+    terms = config_change.Terms(comment, reach.timeout_s, is_forced, is_yes, is_dry_run)
     leave(config_change.rollback(version, _door(reach, "config rollback", terms), terms))
 
 

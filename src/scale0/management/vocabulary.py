@@ -78,6 +78,7 @@ class ConfigApplyArguments(DocumentArguments):
 class ConfigRollbackArguments(Arguments):
     version: str
     comment: str = ""
+    force: bool = False
 
 
 class BrokerArguments(Arguments):
