@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scale0.errors import ProtocolError
-from scale0.management.permits import capped, check_arguments, summary_of, target_of, why_denied
+from scale0.management.permits import capped, check_arguments, limit_of, summary_of, target_of, why_denied
 from scale0.management.vocabulary import COMMANDS, Role
 from tests.management.engine import who
 
@@ -44,6 +44,18 @@ def test_arguments_that_are_nested_without_end_are_refused() -> None:
 def test_a_denial_names_the_role_that_is_needed_and_the_one_that_is_there() -> None:
     assert why_denied(who(Role.VIEW), COMMANDS["drain"], {}) == "drain needs the role operate; ann has view"
     assert why_denied(who(Role.OPERATE), COMMANDS["drain"], {}) == ""
+
+
+@pytest.mark.parametrize(
+    ("is_proven", "cure"),
+    [(False, "plain_peers in [management] of eu-2"), (True, "max_role of eu-1 in the network's config")],
+)
+def test_a_denial_of_what_was_passed_on_names_the_limit_and_how_to_raise_it(is_proven: bool, cure: str) -> None:
+    limit = limit_of("admin", Role.VIEW, "eu-1", "eu-2", is_proven=is_proven)
+    denied = why_denied(who(Role.VIEW, limit=limit), COMMANDS["drain"], {})
+    assert denied.startswith("drain needs the role operate; what eu-1 passes on may have view here: ask eu-2 itself")
+    assert denied.endswith(f"or raise {cure}")
+    assert limit_of("operate", Role.OPERATE, "eu-1", "eu-2", is_proven=is_proven) == ""
 
 
 def test_the_target_is_the_objects_name() -> None:

@@ -196,6 +196,7 @@ def test_peers_without_a_key_may_by_default_only_look(managed: dict[str, Any]) -
         assert looked["complete"] is True
         refused = ask(first.endpoint, "drain", brokers=["broker-2"])["results"]
         assert [(row["broker"], row["code"]) for row in refused] == [("broker-2", 403)]
+        assert "what broker-1 passes on may have view here" in refused[0]["text"]
         assert second.listing("brokers")["broker"]["state"] == "active"
         assert [(row["door"], row["outcome"]) for row in audit_of(second.endpoint)] == [("peer", "denied")]
 

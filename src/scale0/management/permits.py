@@ -35,6 +35,8 @@ def why_denied(principal: Principal, command: Command, arguments: dict[str, Any]
     needed = command.role
     for name in listings_in(command, arguments):
         needed = max(needed, LISTINGS[name].role)
+    if principal.role < needed and principal.limit:
+        return f"{command.name} needs the role {needed.text}; {principal.limit}"
     if principal.role < needed:
         return f"{command.name} needs the role {needed.text}; {principal.user or 'this user'} has {principal.role.text}"
     if command.name == "test_task" and principal.services is not None:
@@ -60,6 +62,14 @@ def capped(claimed: str, most: str) -> Role | None:
         return min(Role.read(claimed), Role.read(most))
     except ValueError:
         return None
+
+
+def limit_of(claimed: str, role: Role, peer: str, own: str, *, is_proven: bool) -> str:
+    """Why a peer's user may do less here than he may there; empty if that is not so."""
+    if role.text == claimed:
+        return ""
+    key = f"max_role of {peer} in the network's config" if is_proven else f"plain_peers in [management] of {own}"
+    return f"what {peer} passes on may have {role.text} here: ask {own} itself with --broker, or raise {key}"
 
 
 def target_of(command: Command, arguments: dict[str, Any]) -> str:

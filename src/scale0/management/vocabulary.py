@@ -134,6 +134,7 @@ class Principal(msgspec.Struct, frozen=True):
     door: str  # managementreq, http, peer, process
     source: str = ""
     services: list[str] | None = None
+    limit: str = ""  # why he may do less than he could elsewhere, and the cure
 
 
 class Command(msgspec.Struct, frozen=True):

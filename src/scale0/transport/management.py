@@ -31,7 +31,7 @@ from scale0.management.neighbours import ASKER, Neighbours
 from scale0.management.network_commands import refused
 from scale0.management.otlp import Push
 from scale0.management.page_process import TOKEN_S, PageProcess
-from scale0.management.permits import capped
+from scale0.management.permits import capped, limit_of
 from scale0.management.places import audit_path
 from scale0.management.probe import Probe
 from scale0.management.users import Users
@@ -279,7 +279,8 @@ class Management:
             if role is None:
                 self._deny(asked, Code.NOT_ALLOWED, f"{asked.peer} may pass no commands on to {self.identity}")
             else:
-                self._ask(asked, Principal(asked.user[:100], role, "peer", asked.peer))
+                limit = limit_of(asked.role, role, asked.peer, self.identity, is_proven=asked.is_proven)
+                self._ask(asked, Principal(asked.user[:100], role, "peer", asked.peer, limit=limit))
             return
         users = self.gate.users
         users.look()
