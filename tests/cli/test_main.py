@@ -111,3 +111,21 @@ def test_public_names_are_loaded_when_they_are_used() -> None:
 def test_completion_is_offered_for_the_shell() -> None:
     result = CliRunner().invoke(main.app, ["--help"])
     assert "--install-completion" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("typed", "told", "help_of"),
+    [
+        (["frob"], "no such command 'frob'", "scale0"),
+        (["ctl", "drian"], "no such command 'drian'. Did you mean 'drain'?", "scale0 ctl"),
+        (["config", "show", "2"], "got unexpected extra argument(s) (2)", "scale0 config show"),
+        (["config", "show", "--as", "yaml"], "invalid value for '--as': 'yaml' is not one of", "scale0 config show"),
+    ],
+)
+def test_a_usage_error_leads_to_the_help_of_the_command_that_was_meant(
+    typed: list[str], told: str, help_of: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main(typed) == Exit.USAGE
+    what, cure = capsys.readouterr().err.splitlines()
+    assert what.startswith(f"error: {told}")
+    assert cure == f"  what can be typed: {help_of} --help"

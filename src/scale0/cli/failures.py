@@ -76,6 +76,13 @@ def explain(error: BaseException) -> list[str]:
             return [f"{type(error).__name__}: {error}", "this is a bug in Scale0; SCALE0_DEBUG=1 shows where"]
 
 
+def explain_usage(message: str, context: object = None) -> list[str]:
+    """A command line that cannot be: what is wrong with it, and where the command that was meant is explained."""
+    what = message.replace("Value error, ", "").rstrip(".")  # a library's words for itself
+    command = getattr(context, "command_path", None) or "scale0"
+    return [what[0].lower() + what[1:], f"what can be typed: {command} --help"]
+
+
 def _explain_unreachable(error: errors.Unreachable, tried: dict[str, str]) -> list[str]:
     where = ", ".join(tried) or "any known address"
     whys = list(tried.values()) if len(tried) == 1 else [f"{endpoint}: {why}" for endpoint, why in tried.items()]

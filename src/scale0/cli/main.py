@@ -364,7 +364,7 @@ def main(arguments: list[str]) -> int:
     except typer.TyperException as error:
         message = error.format_message()
         if message:  # without one, help was shown instead
-            failures.complain(message[0].lower() + message[1:].rstrip("."), "what can be typed: scale0 --help")
+            failures.complain(*failures.explain_usage(message, getattr(error, "ctx", None)))
         return Exit.USAGE
     except (typer.Abort, KeyboardInterrupt):
         return Exit.INTERRUPTED
