@@ -193,8 +193,12 @@ class PeerChecks:
             asked[peer] -= 1
 
     def owes_as(self, before: PeerChecks) -> None:
-        """Brokers' sessions outlast what the broker forgets: what has ended is told when its origin is back."""
+        """Brokers' sessions outlast what the broker forgets: what has ended is told when its origin is back.
+
+        A peer that is back on another connection is still the process that it was: what it has granted since counts.
+        """
         self._owed = before._owed | before._taken
+        self._nonces = before._nonces
 
     def has_taken(self, id_: bytes) -> bool:
         """Whether another broker waits for this task."""

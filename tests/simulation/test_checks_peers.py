@@ -1,0 +1,54 @@
+"""What a peer has granted counts until its process ends, whatever the broker has forgotten of participants."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from scale0.protocol.messages import Connect, PeerService, PeerStatus
+from scale0.simulator.checks_peers import PeerChecks
+
+FIRST, SECOND = b"11111111", b"22222222"
+
+
+def checks_of(nonce: bytes) -> PeerChecks:
+    """`b2` is linked, in the process with this nonce."""
+    peer = SimpleNamespace(session=SimpleNamespace(nonce=nonce, serial=0))
+    core = SimpleNamespace(network=SimpleNamespace(peers={"b2": peer}), sessions=SimpleNamespace(by_route={b"r": peer}))
+    checks: Any = SimpleNamespace(host=None, world=SimpleNamespace(counts=_Counts()), core=core)
+    return PeerChecks(checks)
+
+
+class _Counts(dict[tuple[str, str], int]):
+    def __missing__(self, key: tuple[str, str]) -> int:
+        return 0
+
+
+def connect(checks: PeerChecks, nonce: bytes) -> None:
+    checks.received("b2", b"r", Connect(identity="b2", nonce=nonce))
+    checks.handled()
+
+
+def grant(checks: PeerChecks) -> None:
+    offers = [PeerService("echo", workers=1, credit=3)]
+    checks.received("b2", b"r", PeerStatus(identity="b2", state="active", epoch=1, config_version=b"", services=offers))
+
+
+def test_peer_that_comes_back_after_the_broker_forgot_all_is_the_same_process() -> None:
+    before = checks_of(FIRST)
+    connect(before, FIRST)
+    checks = checks_of(FIRST)
+    checks.owes_as(before)
+    grant(checks)
+    connect(checks, FIRST)
+    assert checks._credit == {"b2": {"echo": 3}}
+
+
+def test_peer_that_was_started_anew_has_granted_nothing() -> None:
+    before = checks_of(FIRST)
+    connect(before, FIRST)
+    checks = checks_of(SECOND)
+    checks.owes_as(before)
+    grant(checks)
+    connect(checks, SECOND)
+    assert checks._credit == {}
