@@ -26,6 +26,7 @@ class Outcomes:
         self.limits = limits
         self.count = 0
         self.bytes = 0  # of the large ones
+        self.evictions = 0  # how often the caps were reached
 
     def keep(self, session: Session, sequence: int, outcome: TaskReply | Error, size: int = 0) -> None:
         if sequence < session.floor:  # its client has said that it will not ask
@@ -60,10 +61,11 @@ class Outcomes:
 
     def clear(self) -> None:
         """The sessions that kept them are gone."""
-        self.count = self.bytes = 0
+        self.count = self.bytes = self.evictions = 0
 
     def _evict(self, session: Session) -> None:
         """Whoever brings the caps to overflow loses its oldest; an eighth at once, so that it costs little each."""
+        self.evictions += 1
         while session.kept and (self.count > self.limits.outcomes or self.bytes > self.limits.outcomes_bytes):
             self._drop(session, len(session.kept) // 8 + 1)
 

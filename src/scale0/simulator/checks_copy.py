@@ -3,6 +3,9 @@
 The two are compared as the messages of the stream would tell them, from each broker's own tables. Times are not
 compared, for the copy counts from when it heard of a task; nor is what the stream does not carry: participants of other
 dialects, and what was refused.
+
+Outcomes have caps, and each of the two keeps to them by itself: the original has outcomes of REQ clients besides, which
+the copy has not, and may reach a cap alone. Rule 8: whoever does forgets the oldest of a client's, and only those.
 """
 
 from __future__ import annotations
@@ -26,6 +29,9 @@ def difference(original: State, copy: State) -> str:
         mine, theirs = tell(original), tell(copy)
         if tell is _sessions:
             _leave_out_offers(mine, theirs, original)
+        elif tell is _outcomes:
+            _leave_out_evicted(mine, theirs, original)
+            _leave_out_evicted(theirs, mine, copy)
         if mine != theirs:
             name = next(name for name in (*mine, *theirs) if mine.get(name) != theirs.get(name))
             return f"{what} {name} differs: {theirs.get(name)!r} is a copy of {mine.get(name)!r}"
@@ -68,12 +74,26 @@ def _queues(state: State) -> Table:
 
 
 def _outcomes(state: State) -> Table:
+    """The oldest of each client first."""
     return {
         f"{session.identity}:{sequence}": _outcome(outcome)
         for session in _native(state)
         for sequence, outcome in session.kept.items()
         if sequence >= session.floor
     }
+
+
+def _leave_out_evicted(ours: Table, others: Table, state: State) -> None:
+    """What is older than all that `state` keeps of a client it may have forgotten for its caps."""
+    if not state.outcomes.evictions:
+        return
+    has_begun = set()
+    for name in list(others):
+        client = name.rpartition(":")[0]
+        if name in ours:
+            has_begun.add(client)  # from here on both must have all
+        elif client not in has_begun:
+            del others[name]
 
 
 def _outcome(outcome: TaskReply | Error) -> tuple[object, ...]:
