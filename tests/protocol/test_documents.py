@@ -216,7 +216,7 @@ def test_every_mistake_is_told_with_line_key_and_what_is_allowed() -> None:
     assert refused(text, "TOML").splitlines() == [
         "config, line 1: network: 3 is not text",
         "config, line 7: broker.b.stat: unknown key; did you mean state?",
-        "config, line 8: broker.b.state: 'aktive' is not allowed; did you mean active?",
+        "config, line 8: broker.b.state: 'aktive' is not allowed; allowed: active, disabled",
     ]
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from scale0.protocol.problems import Place, Places, hint, problem, refusal, shown
+from scale0.protocol.problems import Lines, Place, Places, Problem, hint, problem, refusal, shown
 
 
 def test_a_place_has_a_key_with_names_and_a_path_with_numbers() -> None:
@@ -37,6 +37,18 @@ def test_a_refusal_tells_all_problems_a_line_each() -> None:
     places = Places(lambda: {("liveness",): 2})
     found = [problem(Place().field("liveness"), "must be above 0"), problem(Place(), "no")]
     assert str(refusal(found, "a.toml", places)) == "a.toml, line 2: liveness: must be above 0\na.toml: no"
+
+
+def test_problems_are_told_in_the_order_of_the_text() -> None:
+    lines: Lines = {("a",): 9, ("b",): 2, ("c",): 2}
+    found = [Problem(key, "wrong", (key,)) for key in ("x", "a", "b", "c")]
+    told = str(refusal(found, "net.toml", Places(lambda: lines))).splitlines()
+    assert told == [
+        "net.toml, line 2: b: wrong",
+        "net.toml, line 2: c: wrong",
+        "net.toml, line 9: a: wrong",
+        "net.toml: x: wrong",
+    ]
 
 
 def test_hints_name_what_is_near_or_all_that_is_allowed() -> None:

@@ -132,7 +132,7 @@ class Reader(Generic[T]):
     def _choice(self, raw: Any, allowed: tuple[str, ...], place: Place) -> Any:
         if isinstance(raw, str) and raw in allowed:
             return raw
-        return self._wrong(place, raw, f"not allowed; {hint(str(raw), allowed)}")
+        return self._wrong(place, raw, f"not allowed; allowed: {', '.join(allowed)}")
 
     def _texts(self, raw: Any, place: Place, otherwise: str = "not a list of texts") -> Any:
         if isinstance(raw, list) and all(isinstance(one, str) for one in raw):

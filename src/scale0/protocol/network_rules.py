@@ -64,7 +64,8 @@ def _number(value: float, place: Place, *, is_port: bool) -> Iterator[Problem]:
             yield problem(place, f"{value} is no port; allowed are 0 to {PORT_MAX}")
     # Numbers are counts, sizes and durations: none of them is zero, negative or endless.
     elif not (math.isfinite(value) and 0 < value <= WHOLE_MAX):
-        yield problem(place, f"must be above 0 and at most {WHOLE_MAX}, not {value}")
+        most = f" and at most {WHOLE_MAX}" if value > 0 else ""
+        yield problem(place, f"must be above 0{most}, not {value}")
 
 
 def _texts(texts: Sequence[str], place: Place) -> Iterator[Problem]:

@@ -8,6 +8,7 @@ document are collected and told at once.
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
@@ -74,15 +75,16 @@ class Places:
 
 
 def refusal(problems: Sequence[Problem], source: str, places: Places | None = None) -> SettingsError:
-    """The error that tells all `problems`, a line each."""
-    told = [_tell(one, source, places) for one in problems[:PROBLEMS_MAX]]
+    """The error that tells all `problems`, a line each, in the order of the text."""
+    lines = [places.line(one.path) if places else 0 for one in problems]
+    order = sorted(range(len(problems)), key=lambda index: lines[index] or math.inf)
+    told = [_tell(problems[index], source, lines[index]) for index in order[:PROBLEMS_MAX]]
     if len(problems) > PROBLEMS_MAX:
         told.append(f"{source}: and {len(problems) - PROBLEMS_MAX} more")
     return SettingsError("\n".join(told))
 
 
-def _tell(one: Problem, source: str, places: Places | None) -> str:
-    line = places.line(one.path) if places else 0
+def _tell(one: Problem, source: str, line: int) -> str:
     where = f"{source}, line {line}" if line else source
     # An unknown key is whatever somebody wrote: it must not break the lines of the message.
     key = one.key if one.key.isprintable() and len(one.key) <= KEY_CHARACTERS_MAX else shown(one.key)
