@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scale0.cli.config_command import text_of
 from scale0.cli.config_files import check, convert
 from scale0.cli.failures import Exit
 from scale0.errors import UsageError
@@ -78,6 +79,16 @@ def test_a_file_passes_through_all_formats_and_stays_the_same(tmp_path: Path) ->
         assert convert(path, to, out) is Exit.GOOD
         assert settings_file.load(out).document == first
         path = out
+
+
+def test_zfl_is_the_earlier_name_of_zpl_for_files_and_options(tmp_path: Path, capsys: Capture) -> None:
+    path = write(tmp_path, "network = prod\n", "network.zfl")
+    assert check(path) is Exit.GOOD
+    capsys.readouterr()
+    assert convert(path, "zfl", None) is Exit.GOOD
+    assert capsys.readouterr().out == 'network = "prod"\n'
+    assert convert(path, "zfl", tmp_path / "again.zfl") is Exit.GOOD
+    assert text_of(settings_file.load(path).document, "zfl") == 'network = "prod"\n'
 
 
 def test_a_converted_file_goes_to_stdout_laid_out_for_people(tmp_path: Path, capsys: Capture) -> None:

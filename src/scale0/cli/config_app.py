@@ -26,7 +26,7 @@ from scale0.cli.options import (
     show_listing,
 )
 
-Format = Literal["json", "xml", "zpl", "toml"]
+Format = Literal["json", "xml", "zpl", "toml", "zfl"]
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -49,7 +49,7 @@ def show(ask: Ask, to: str | None, version: str | None, is_json: bool, file: Tex
 
 def text_of(document: Document, to: str) -> str:
     """The document in a format of files; JSON is laid out for people."""
-    data = documents.encode(document, to.upper())
+    data = documents.encode(document, documents.todays(to))
     return (msgspec.json.format(data, indent=2) if to == "json" else data).decode()
 
 

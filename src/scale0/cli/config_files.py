@@ -32,17 +32,17 @@ def check(path: Path) -> Exit:
 
 def convert(path: Path, to: str, out: Path | None) -> Exit:
     """Write a file's document in the format `to`, to `out` or to stdout."""
-    file_type = to.upper()
+    file_type = documents.todays(to)
     if file_type not in documents.FILE_TYPES:
         allowed = ", ".join(name.lower() for name in documents.FILE_TYPES)
         raise UsageError(f"{to!r} is no format of a document; there are {allowed}")
-    if out is not None and settings_file.FORMATS.get(out.suffix.lower()) != file_type:
-        raise UsageError(f"{out} would hold {file_type}, and its name says otherwise\nend it in .{to.lower()}")
+    if out is not None and settings_file.type_of(out) != file_type:
+        raise UsageError(f"{out} would hold {file_type}, and its name says otherwise\nend it in .{file_type.lower()}")
     file = _read(path)
     if file is None:
         return Exit.BAD_ANSWER
     try:
-        text = text_of(file.document, to.lower())
+        text = text_of(file.document, to)
     except SettingsError as error:  # a value that the format has no way to say
         complain(f"{path}: {error}")
         return Exit.BAD_ANSWER

@@ -21,7 +21,7 @@ from scale0.errors import ProtocolError, UsageError
 from scale0.protocol.network import Document
 from scale0.transport import settings_file
 
-FILE_ENDINGS: Final = (".toml", ".json", ".zpl", ".xml")
+FILE_ENDINGS: Final = (".toml", ".json", ".zpl", ".xml", ".zfl")
 _VERSION: Final = re.compile(r"v?(?:\d+|\d+\.\d+(?:\.[0-9a-f]{1,16})?)", re.IGNORECASE)
 
 Ask = Callable[[str], bytes]
@@ -97,7 +97,7 @@ def is_file(word: str) -> bool:
         return False
     raise UsageError(
         f"{word!r} is neither a version nor a file\n"
-        f"a version looks like 42, 1.42 or 1.42.ab12cd34; a file ends in {', '.join(FILE_ENDINGS)}"
+        f"a version looks like 42, 1.42 or 1.42.ab12cd34; a file ends in {', '.join(FILE_ENDINGS[:-1])}"
     )
 
 

@@ -33,9 +33,14 @@ _LINE: Final = re.compile(r" \(at line (\d+), column \d+\)| \(at end of document
 T = TypeVar("T", bound=msgspec.Struct)
 
 
+def todays(name: str) -> str:
+    """A format's name as it is today, in upper case, whether it is one or not."""
+    return _OLDER_TYPES.get(name.upper(), name.upper())
+
+
 def config_type(name: str) -> str:
     """The config type that `name` means, in upper case. Raises `ProtocolError` 501 for one that nobody serves."""
-    known = _OLDER_TYPES.get(name.upper(), name.upper())
+    known = todays(name)
     if known not in CONFIG_TYPES:
         raise ProtocolError(
             Code.UNEXPECTED, f"config type {name[:20]!r} is not served; ask for {', '.join(CONFIG_TYPES)}"

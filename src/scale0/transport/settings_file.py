@@ -87,6 +87,11 @@ def _everything() -> type[msgspec.Struct]:
 _EVERYTHING: Final = _everything()
 
 
+def type_of(path: Path) -> str | None:
+    """The format that a file's name says it has."""
+    return FORMATS.get(f".{documents.todays(path.suffix.removeprefix('.')).lower()}")
+
+
 def load(path: Path) -> BrokerFile:
     """What `path` says. Raises `SettingsError` with all that is wrong with the file."""
     return parse(*read(path), source=str(path))
@@ -94,7 +99,7 @@ def load(path: Path) -> BrokerFile:
 
 def read(path: Path) -> tuple[bytes, str]:
     """The bytes of a settings file and what they are. Raises `SettingsError` if it cannot be a settings file at all."""
-    file_type = FORMATS.get(path.suffix.lower())
+    file_type = type_of(path)
     if file_type is None:
         raise SettingsError(f"{path}: the name of a settings file ends in {', '.join(FORMATS)}")
     try:
