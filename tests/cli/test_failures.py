@@ -7,6 +7,7 @@ import pytest
 from scale0 import errors
 from scale0.cli import failures
 from scale0.cli.failures import Exit
+from scale0.client.manager import NO_ANSWER
 
 HERE = "tcp://127.0.0.1:5555"
 
@@ -39,6 +40,15 @@ def test_an_unreachable_broker_reads_as_in_the_design(capsys: pytest.CaptureFixt
         "  nothing listens on that port\n"
         "  start one: scale0 broker\n"
     )
+
+
+@pytest.mark.parametrize("why", ["no answer within 3 s", NO_ANSWER])
+def test_silence_may_be_that_of_a_disabled_broker(why: str) -> None:
+    assert failures.explain(errors.Unreachable({HERE: why}, 3.0)) == [
+        "no broker at tcp://127.0.0.1:5555 after 3 s",
+        why,
+        "is a broker there? a disabled one is silent until: scale0 ctl enable --broker tcp://127.0.0.1:5555",
+    ]
 
 
 def test_a_broker_that_is_there_and_does_not_serve_is_not_to_be_started() -> None:

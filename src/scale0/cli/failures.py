@@ -28,6 +28,7 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
+_SILENCE = ("no answer within", "it listens, and does not answer")
 _REFUSALS = frozenset({401, 403, 409, 429, 498, 503})
 
 
@@ -86,6 +87,10 @@ def explain_usage(message: str, context: object = None) -> list[str]:
 def _explain_unreachable(error: errors.Unreachable, tried: dict[str, str]) -> list[str]:
     where = ", ".join(tried) or "any known address"
     whys = list(tried.values()) if len(tried) == 1 else [f"{endpoint}: {why}" for endpoint, why in tried.items()]
+    silent = [endpoint for endpoint, why in tried.items() if why.startswith(_SILENCE)]
+    if not error.is_answered and silent:  # nobody refused the connection
+        cure = f"is a broker there? a disabled one is silent until: scale0 ctl enable --broker {silent[0]}"
+        return [f"no broker at {where} after {error.waited_s:.3g} s", *whys, cure]
     if not error.is_answered:
         start = "start one: scale0 broker"
         cures = [f"{start} --manage HOST:PORT" if where.startswith("http") else start]
