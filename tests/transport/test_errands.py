@@ -115,6 +115,13 @@ def test_state_and_config_are_on_disk_when_the_effects_were_carried_out(office: 
     assert ConfigFile(tmp_path).records == [RECORD]
 
 
+def test_broker_that_keeps_nothing_says_that_it_will_not_stay_disabled() -> None:
+    office = Office()
+    office.do(Persist("disabled"))
+    office.close()
+    assert "kept nowhere: it serves again after a restart; start it with --state-dir" in office.lines.getvalue()
+
+
 def test_full_disk_is_an_alarm_and_the_loop_goes_on(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

@@ -96,6 +96,7 @@ def test_taken_publishers_port_leaves_nothing_behind() -> None:
 def test_broker_joins_by_a_seed_and_tasks_cross() -> None:
     with Running(FAST, publish=ANY) as first, joined(first) as second:
         wait_until(lambda: are_linked(first, second))
+        wait_until(lambda: "is active now" in second.lines.getvalue() and "was=joining" in second.lines.getvalue())
         with RawWorker(first.endpoint) as worker, RawClient(second.endpoint) as client:
             wait_until(lambda: any("echo" in row["services"] for row in ask(second, "network")))
             task_id = client.submit("echo", b"over")

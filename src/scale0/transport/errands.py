@@ -97,6 +97,9 @@ class Errands:
     def _keep_state(self, effect: Persist) -> None:
         if effect.is_serving:
             self._log.info("serves, as the active one of its pair", epoch=effect.epoch)
+        if effect.state == "disabled" and self._state_file.path is None:
+            text = "disabled, and that is kept nowhere: it serves again after a restart; start it with --state-dir"
+            self._log.warning(text)
         try:
             self._state_file.keep(effect.state, effect.epoch, effect.is_serving)
         except OSError as error:

@@ -81,6 +81,7 @@ class Server:
         self._monotonic = clock.monotonic
         self._stop_by_s = math.inf
         self._is_draining = self._is_finished = False
+        self._mode = ""  # what the log was told last
         self._linger_ms = LINGER_MS
         self._state_file, self._config_file = StateFile(state_dir), ConfigFile(state_dir)
         self._config_file.check()
@@ -120,7 +121,8 @@ class Server:
 
     def run(self) -> None:
         """Serve until stopped or drained, then close everything."""
-        self._log.info("ready", endpoints=self.endpoints, state=self.broker.state.mode)
+        self._mode = self.broker.state.mode
+        self._log.info("ready", endpoints=self.endpoints, state=self._mode)
         try:
             self.loop.run()
         finally:
@@ -215,6 +217,9 @@ class Server:
         self.management.notice(alarm)
 
     def _look_around(self, now: float) -> None:
+        if self.broker.state.mode != self._mode:
+            self._log.info(f"is {self.broker.state.mode} now", was=self._mode)
+            self._mode = self.broker.state.mode
         self._partition.look(now)
         self._errands.look()
         if self.guard is not None and self.guard.look(now):
