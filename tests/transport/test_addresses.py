@@ -35,10 +35,15 @@ def test_the_environment_names_the_broker_if_nobody_else_does(monkeypatch: pytes
     assert ClientOptions.read(()).endpoints == ["tcp://far:5555", "tcp://farther:5555"]
 
 
-@pytest.mark.parametrize("address", ["localhost:5555", "tcp://nowhere", "", 5555])
+@pytest.mark.parametrize("address", ["localhost:5555", "tcp://nowhere", "tcp://a:65536", "", 5555])
 def test_what_is_no_address_is_refused(address: object) -> None:
     with pytest.raises(UsageError, match="is not an address such as tcp"):
         read_addresses([address])  # type: ignore[list-item]
+
+
+def test_addresses_in_one_text_are_told_to_be_a_list() -> None:
+    with pytest.raises(UsageError, match="; several are a list"):
+        read_addresses(["tcp://a:1,tcp://b:2"])
 
 
 def test_what_was_bound_on_every_address_is_told_by_the_advertised_host() -> None:

@@ -47,6 +47,13 @@ def test_address_of_another_machine_cannot_be_bound(context: zmq.Context[zmq.Soc
         open_port(context, "tcp://192.0.2.1:5555", 0)
 
 
+def test_port_that_there_is_not_is_refused_and_not_cut_to_one_that_there_is(
+    context: zmq.Context[zmq.Socket[bytes]],
+) -> None:
+    with pytest.raises(UsageError, match="ports go to 65535"):
+        open_port(context, "tcp://127.0.0.1:80000", 0)
+
+
 @pytest.mark.parametrize("bind", ["5555", "http://127.0.0.1:5555", "tcp://127.0.0.1"])
 def test_what_is_no_address_says_what_one_looks_like(context: zmq.Context[zmq.Socket[bytes]], bind: str) -> None:
     with pytest.raises(UsageError, match=r"looks like tcp://127\.0\.0\.1:5555"):

@@ -94,9 +94,11 @@ def using_keys(key: str | None, server_key: str | None) -> Iterator[None]:
 
 def addresses(broker: str) -> list[str]:
     """The addresses in an option or variable that may hold several."""
+    from scale0.protocol.network_addresses import is_address
+
     found = [address for address in broker.replace(",", " ").split() if address]
     for address in found:
-        if "://" not in address:
+        if not is_address(address):
             raise UsageError(f"{address!r} is not an address\nit looks like {DEFAULT_BROKER}")
     if not found:
         raise UsageError(f"no broker's address was given\nit looks like {DEFAULT_BROKER}")

@@ -21,10 +21,11 @@ from scale0.protocol.limits import IDENTITY_BYTES_MAX
 
 DEFAULT_ADDRESS: Final = "tcp://127.0.0.1:5555"
 ADDRESS_VARIABLE: Final = "SCALE0_BROKER"
+PORT_MAX: Final = 65_535
 REFUSAL_S: Final = 0.02  # a refusal comes at once, or is not waited for
 
 _ADDRESS: Final = re.compile(r"tcp://[^\s/]+:\d{1,5}|ipc://\S+")
-_PARTS: Final = re.compile(r"tcp://(?P<host>[^\s/]+):(?P<port>\d{1,5})")
+_PARTS: Final = re.compile(r"tcp://(?P<host>[^\s/]+):(?P<port>\d+)")
 _EVERY_HOST: Final = ("tcp://0.0.0.0:", "tcp://[::]:")
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -38,9 +39,16 @@ def read_addresses(addresses: Iterable[str | Iterable[str]]) -> list[str]:
         told = os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS
         found = [address.strip() for address in told.split(",")]
     for address in found:
-        if not (isinstance(address, str) and _ADDRESS.fullmatch(address)):
-            raise UsageError(f"{address!r} is not an address such as {DEFAULT_ADDRESS}")
+        if not (isinstance(address, str) and _ADDRESS.fullmatch(address) and port_of(address) <= PORT_MAX):
+            several = "; several are a list" if isinstance(address, str) and "," in address else ""
+            raise UsageError(f"{address!r} is not an address such as {DEFAULT_ADDRESS}{several}")
     return found
+
+
+def port_of(address: str) -> int:
+    """The port's number in an address, whether there is such a port or not; 0 if it names none."""
+    found = _PARTS.fullmatch(address)
+    return int(found["port"]) if found is not None else 0
 
 
 def told_address(bound: str, advertised: Sequence[str] = ()) -> str:

@@ -21,7 +21,7 @@ import zmq
 from scale0.errors import PortTaken, UsageError
 from scale0.protocol import limits
 from scale0.transport import zap
-from scale0.transport.addresses import is_loopback
+from scale0.transport.addresses import PORT_MAX, is_loopback, port_of
 from scale0.transport.key_files import KeyPair
 from scale0.transport.port_owner import owner_of
 
@@ -116,6 +116,9 @@ def open_dialer(
 
 def bind_to(socket: zmq.Socket[bytes], bind: str, option: str = "--bind") -> str:
     """Bind, and return the endpoint with its real port. A socket that cannot be bound is closed, and told why."""
+    if port_of(bind) > PORT_MAX:  # libzmq takes what is left of it by 65,536
+        socket.close(linger=0)
+        raise UsageError(f"{bind!r} is not an address to listen on; ports go to {PORT_MAX}, and 0 takes a free one")
     try:
         socket.set(zmq.IPV6, int("[" in bind))
         socket.bind(bind.replace(":*", ":0") if bind.startswith("tcp://") else bind)
