@@ -88,6 +88,12 @@ def test_a_row_from_another_version_shows_what_is_unknown() -> None:
         assert "–" in str(cells[0])
 
 
+@pytest.mark.parametrize(("offset_us", "shown"), [(-300, "0"), (300, "0"), (-1_600, "−2"), (1_600, "+2"), (None, "–")])
+def test_a_clock_that_is_right_is_off_by_nothing(offset_us: int | None, shown: str) -> None:
+    cells = [str(cell) for cell in WORKERS.cells(worker("w-1", clock_offset_us=offset_us))]
+    assert cells[[column.title for column in WORKERS.columns].index("CLOCK ms")] == shown
+
+
 def test_a_clock_is_shown_with_its_sign() -> None:
     cells = [str(cell) for cell in WORKERS.cells(worker("w-1", clock_offset_us=12_000))]
     assert "+12" in cells

@@ -196,7 +196,10 @@ def _is_worker_problem(row: Row) -> bool:
 
 def _clock(row: Row) -> str:
     offset = micros(row, "clock_offset_us")
-    return render.UNKNOWN if offset is None else f"{offset / 1_000:+,.0f}".replace("-", "−")
+    if offset is None:
+        return render.UNKNOWN
+    millis = round(offset / 1_000)
+    return f"{millis:+,}".replace("-", "−") if millis else "0"
 
 
 def _worker_cells(row: Row) -> Sequence[Cell]:
