@@ -164,6 +164,18 @@ def test_unknown_key_names_file_line_and_near_names(tmp_path: Path) -> None:
     assert "broker.toml, line 3: state_dri: unknown key; did you mean state_dir?" in text
 
 
+def test_key_that_json_gives_twice_is_refused_as_in_every_other_format(tmp_path: Path) -> None:
+    path = tmp_path / "network.json"
+    brokers = '[{"identity": "a"}, {"identity": "b",\n "identity": "c"}]'
+    path.write_text(f'{{"liveness": 4,\n "brokers": {brokers},\n "liveness": 5}}')
+    with pytest.raises(SettingsError) as caught:
+        load(path)
+    assert str(caught.value).splitlines() == [
+        f"{path}, line 3: brokers.1.identity: given twice, first in line 2; keep one of them",
+        f"{path}, line 4: liveness: given twice, first in line 1; keep one of them",
+    ]
+
+
 def test_unknown_key_without_near_names_lists_what_is_allowed(tmp_path: Path) -> None:
     text = refused(tmp_path, "[management]\nzzz = 1\n")
     assert "line 2: management.zzz: unknown key; allowed here: http, users, audit" in text

@@ -23,7 +23,19 @@ _TOML_PART: Final = re.compile(_KEY)
 
 def of_json(text: str) -> Lines:
     """Each key and each item of a list, with its line."""
-    lines: Lines = {}
+    return dict(_in_json(text))
+
+
+def repeated_in_json(text: str) -> Iterator[tuple[Path, int]]:
+    """Each key that comes again in the same map, with the line where it came before: a parser takes the last."""
+    seen: Lines = {}
+    for path, line in _in_json(text):
+        if path in seen:
+            yield path, seen[path]
+        seen[path] = line
+
+
+def _in_json(text: str) -> Iterator[tuple[Path, int]]:
     path: list[str | int] = []  # the place of the value that comes next: a number in a list, a key in a map
     line = 1
     is_key = False  # the next text is one
@@ -41,15 +53,14 @@ def of_json(text: str) -> Lines:
             path[-1] = last + 1 if isinstance(last, int) else last
         elif is_key:
             path[-1] = token.strip('"')
-            lines[tuple(path)] = line
+            yield tuple(path), line
             is_key = False
         else:
             if path and isinstance(path[-1], int):
-                lines[tuple(path)] = line
+                yield tuple(path), line
             if token in ("{", "["):
                 path.append("" if token == "{" else 0)
                 is_key = token == "{"
-    return lines
 
 
 def of_toml(text: str) -> Lines:

@@ -18,7 +18,7 @@ import msgspec
 from scale0.core.settings import BrokerSettings, ManagementSettings, settings_for
 from scale0.errors import SettingsError
 from scale0.management import otlp, webhook
-from scale0.protocol import documents, limits, network_rules
+from scale0.protocol import document_lines, documents, limits, network_rules
 from scale0.protocol.document_reader import Reader
 from scale0.protocol.network import ALL, Document
 from scale0.protocol.network_addresses import is_address, listens_on
@@ -115,6 +115,14 @@ def read(path: Path) -> tuple[bytes, str]:
 def parse(data: bytes, file_type: str, source: str) -> BrokerFile:
     """What the bytes of a settings file say; `source` is what errors call them."""
     reading = documents.read(data, file_type, _EVERYTHING, source)
+    if file_type == "JSON":  # the readers of the other formats notice by themselves
+        told = "given twice, first in line {}; keep one of them"
+        found = [
+            Problem(".".join(map(str, path)), told.format(line), path)
+            for path, line in document_lines.repeated_in_json(data.decode())
+        ]
+        if found:
+            raise refusal(found, source, reading.places)
     return _checked(reading.value, source, reading.places)
 
 
