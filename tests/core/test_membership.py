@@ -8,7 +8,7 @@ from scale0.core.settings import Limits
 from scale0.protocol.dialects import PEER
 from scale0.protocol.messages import ChangeBroker, Connect, Error, Task
 from tests.core.desk import Desk
-from tests.core.mesh import Mesh, Node, document_of, group_of, network_of
+from tests.core.mesh import Mesh, Node, document_of, endpoint_of, group_of, network_of
 from tests.core.neighbour import joining, said
 from tests.core.star_kit import die_and_be_asked_for, pair_and_third
 
@@ -103,6 +103,30 @@ def test_broker_of_another_network_is_refused_and_its_operator_is_told() -> None
     assert listed(b1) == ["b1", "b2"]
     assert "b9" not in b1.state.network.peers
     assert stray.alarm_names() == ["link_refused"]
+    assert "belongs to network scale0, not to test" in stray.alarms[0].text
+
+
+def test_broker_that_may_not_join_is_told_why_once_also_if_it_was_there_first() -> None:
+    mesh = Mesh()
+    stray = mesh.add("b9", seeds=[endpoint_of(2)])
+    mesh.run(5.0)
+    assert stray.alarm_names() == [], "nobody answers yet"
+    first = mesh.add("b1", document=document_of({"b1": {}}, join="listed"))
+    assert first.endpoint == endpoint_of(2)
+    mesh.run(60.0)
+    assert stray.mode == "joining"
+    assert stray.alarm_names() == ["link_refused"]
+    assert stray.alarms[0].text.endswith(
+        "refuses us: 403 b9 is not listed in this network's config; list it, or set join to open"
+    )
+
+
+def test_broker_whose_file_names_another_network_does_not_join_this_one() -> None:
+    mesh, (b1, _) = group_of(2)
+    stray = mesh.add("b9", seeds=[b1.endpoint], network="test")
+    mesh.run(12.0)
+    assert listed(b1) == ["b1", "b2"]
+    assert stray.mode == "joining"
     assert "belongs to network scale0, not to test" in stray.alarms[0].text
 
 

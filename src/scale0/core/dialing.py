@@ -17,9 +17,11 @@ from scale0.core.endpoints import named_in
 from scale0.core.network import Dialing, Peer
 from scale0.core.settings import entry_for
 from scale0.core.state import State
+from scale0.protocol.codes import Code
 from scale0.protocol.dialects import PEER
 from scale0.protocol.limits import IN_FLIGHT_IDS_MAX
 from scale0.protocol.messages import ChangeBroker, Connect, Error
+from scale0.protocol.network import Document
 
 NAMED_ENDPOINTS_MAX = 2  # of one broker that a standby names
 SEEDS_MAX = 32  # with those that were named; whoever was told more has enough of them
@@ -157,11 +159,16 @@ def connect_message(state: State, in_flight: list[bytes]) -> Connect:
         config_version=state.config.packed_version,
         in_flight=in_flight,
         broker=msgspec.to_builtins(entry_for(state.local)),
-        network=state.settings.network if state.config.version.number else "",
+        network=state.settings.network if state.config.version.number or _is_named(state) else "",
         is_joining=state.network.is_joining,
         serial=state.network.serial,
         bundles=True,
     )
+
+
+def _is_named(state: State) -> bool:
+    """Whether one without a config was told by its file which network it is for."""
+    return state.settings.network != Document().network
 
 
 def held_of(state: State, peer: Peer) -> list[bytes]:
@@ -184,10 +191,15 @@ def negotiate_again(state: State, route: Route) -> None:
 
 
 def refused(state: State, route: Route, message: Error) -> None:
-    """Our CONNECT was refused. A fatal refusal is told to the operator; all are tried again, later and later."""
+    """Our CONNECT was refused. What will not pass by itself is told to the operator; all is tried again, ever later.
+
+    To one that joins everything that is not allowed is such: it would be joining for ever, and nobody knew why.
+    """
     for dialing in state.network.dialings():
         if dialing.route == route:
-            if message.fatal and not dialing.failures:
+            is_final = message.fatal or (state.network.is_joining and message.code == Code.NOT_ALLOWED)
+            if is_final and message.text != dialing.refusal:
+                dialing.refusal = message.text
                 state.alarm(
                     "link_refused", f"the broker at {dialing.endpoint} refuses us: {message.code} {message.text}"
                 )

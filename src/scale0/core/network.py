@@ -35,6 +35,7 @@ class Dialing:
     at_s: float = 0.0  # when to dial next
     until_s: float = 0.0  # how long the present one is waited for
     failures: int = 0
+    refusal: str = ""  # what was told to the operator last: why whoever answers there does not take us
 
     @property
     def key(self) -> str:

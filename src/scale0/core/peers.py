@@ -110,7 +110,8 @@ def _why_refused(state: State, route: Route, message: Connect, *, is_answer: boo
     is_of_ours = message.network == state.settings.network and any(message.config_version)
     is_former = is_of_ours and message.config_version < state.config.packed_version
     if _is_unlisted(state, message, is_answer=is_answer) and not is_former:
-        text = f"{message.identity} is not listed in this network's config; add it, or start it with --join"
+        cure = "list it, or set join to open" if message.is_joining else "add it, or start it with --join"
+        text = f"{message.identity} is not listed in this network's config; {cure}"
         return Error(code=Code.NOT_ALLOWED, text=text)
     is_listed = state.config.document.broker(message.identity) is not None
     peer = state.network.peers.get(message.identity)
@@ -196,7 +197,7 @@ def _come_up(state: State, peer: Peer, message: Connect, *, is_new: bool) -> Non
     assert peer.session is not None, "it was linked just now"
     peer.session.serial = message.serial
     peer.session.takes_bundles = message.bundles
-    peer.dialing.failures = 0
+    peer.dialing.failures, peer.dialing.refusal = 0, ""
     peer.asked_version = b""
     peer.is_joining = message.is_joining
     peer.entry = message.broker
