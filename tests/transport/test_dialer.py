@@ -163,6 +163,15 @@ def test_hung_up_link_is_dialed_again_at_once_under_a_new_route(bench: Bench) ->
     assert bench.broken == []
 
 
+def test_address_that_answers_is_logged_once_however_often_it_is_dialed(bench: Bench) -> None:
+    other = bench.listen()
+    for number, route in enumerate((FIRST, SECOND, FIRST), start=1):
+        bench.do(Dial(route, other.endpoint))
+        bench.turn_until(lambda number=number: bench.lines.getvalue().count("HANDSHAKE_SUCCEEDED") == number)  # type: ignore[misc]
+        bench.do(HangUp(route))
+    assert bench.lines.getvalue().count("connected to a broker") == 1
+
+
 def test_what_waits_in_a_link_that_is_hung_up_is_never_delivered(bench: Bench) -> None:
     listener = bench.listen()
     endpoint = listener.endpoint
@@ -261,7 +270,7 @@ def test_closing_waits_for_last_messages_only_where_somebody_answers(bench: Benc
     bench.listeners.remove(gone)
     gone.kill()
     bench.do(Dial(FIRST, listener.endpoint), Dial(SECOND, gone.endpoint))
-    bench.turn_until(lambda: "is up" in bench.lines.getvalue())
+    bench.turn_until(lambda: "connected to a broker" in bench.lines.getvalue())
     bench.do(Send(FIRST, dialects.PEER, ping(1)), Send(SECOND, dialects.PEER, ping(2)))
     bench.dialer.close(-1)
     ending = threading.Thread(target=bench.context.term, daemon=True)  # it waits as long as something lingers

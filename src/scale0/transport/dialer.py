@@ -84,6 +84,7 @@ class Dialer:
         self._up: set[str] = set()  # the addresses of links whose handshake has succeeded
         self._refused: set[Route] = set()  # links that nobody has answered, and which were looked at
         self._reminded_s: dict[str, float] = {}
+        self._greeted: set[str] = set()
 
     def dial(self, effect: Dial) -> None:
         """Connect; from now on the route leads there."""
@@ -154,8 +155,7 @@ class Dialer:
                 continue  # it was hung up, or goes by another name
             if event == _UP:
                 self._up.add(where)
-                self._reminded_s.pop(where, None)
-                self._log.info("a link is up", endpoint=where)
+                self._greet(where)
             elif event == _RETRIED:
                 self._remind("nobody answers there yet; trying again and again", where)
                 if route not in self._refused and is_refused(where):
@@ -168,6 +168,15 @@ class Dialer:
         now = self._monotonic()
         effects = [effect for route in refused for effect in self._on_refused(route, now)]
         return effects + [effect for route in broken for effect in self._on_broken(route, now)]
+
+    def _greet(self, endpoint: str) -> None:
+        """Told once, and again after trouble: who refuses a link is dialed again and again, and answers each time."""
+        was_in_trouble = self._reminded_s.pop(endpoint, None) is not None
+        if was_in_trouble or endpoint not in self._greeted:
+            if len(self._greeted) >= REMINDERS_MAX:
+                self._greeted.clear()
+            self._greeted.add(endpoint)
+            self._log.info("connected to a broker", endpoint=endpoint)
 
     def _remind(self, what: str, endpoint: str) -> None:
         now = self._monotonic()
