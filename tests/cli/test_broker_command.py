@@ -91,6 +91,11 @@ def test_the_ready_line_says_of_one_of_a_pair_that_it_does_not_serve_yet(
     assert capsys.readouterr().out.partition("5555")[2] == (f" ({waits})\n" if waits else "\n")
 
 
+def test_the_ready_line_says_of_one_that_is_disabled_how_it_is_enabled() -> None:
+    broker = Broker(BrokerSettings(identity="a"), now=0.0, wall_s=1e9, state="disabled")
+    assert broker_command.waiting_for(cast("Server", SimpleNamespace(broker=broker))) == "disabled: scale0 ctl enable"
+
+
 def test_a_fallback_that_served_last_waits_for_the_primary() -> None:
     brokers = [BrokerEntry(identity="a", fallback_broker="b"), BrokerEntry(identity="b")]
     settings, document = BrokerSettings(identity="b"), Document(brokers=brokers)

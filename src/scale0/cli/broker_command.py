@@ -362,11 +362,13 @@ def say_joining(seeds: list[str]) -> None:
 
 
 def waiting_for(server: Server) -> str:
-    """Why one of a pair does not serve yet, if it does not: it may and waits for its partner, or only stands by."""
+    """Why it does not serve yet, if it does not: it was disabled, or of a pair it waits for the other, or stands by."""
     from scale0.core.star import Star
 
     state = server.broker.state
     pair = state.pair
+    if state.mode == "disabled":
+        return "disabled: scale0 ctl enable"
     if pair is None or state.mode != "passive":
         return ""
     return f"waits for {pair.partner}" if pair.star is Star.PRIMARY else f"standby of {pair.partner}"
