@@ -163,6 +163,23 @@ def test_a_filter_that_cannot_be_read_is_a_usage_error(capsys: Capture) -> None:
         shown(FakeDoor(canned.worker("w-1")), Query("unicorn:x"), capsys)
 
 
+def test_workers_of_peers_are_asked_for_before_they_are_shown(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ctl_command, "PEERS_S", 0.0)
+    asked: list[str] = []
+
+    class LateDoor(FakeDoor):
+        def listing(self, what: str, query: Query | None = None) -> dict[str, Any]:
+            asked.append(what)
+            self.rows = ({"identity": "w-1", "broker": "eu-2", "state": "ready"},) if len(asked) > 1 else ()
+            return super().listing(what, query)
+
+    assert ctl_command.show("network_workers", LateDoor(), Query(), listings.Options(), Page()) == Exit.GOOD
+    assert "w-1" in capsys.readouterr().out
+    assert asked == ["network_workers", "network_workers"]
+
+
 def test_watching_with_json_gives_a_line_each_time(capsys: Capture) -> None:
     door = FakeDoor(canned.worker("w-1"))
     asked = 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from scale0.errors import ProtocolError, UsageError
 from scale0.management.vocabulary import COMMANDS, LISTINGS, Command
 
 CONFIRMED_TIER: Final = 3
+PEERS_S: Final = 0.3  # how long peers may take to tell of their workers
 Typed = Callable[[str], str]
 """Shows a question, and returns what was typed."""
 
@@ -66,6 +68,9 @@ def find_listing(word: str) -> str:
 
 def show(name: str, door: Door, query: Query, options: listings.Options, page: Page) -> Exit:
     """Show one listing, once or again each second."""
+    if name == "network_workers":  # the broker asks its peers when it is asked: what they say is there a moment later
+        door.listing(name, Query())
+        time.sleep(PEERS_S)
 
     def ask(_service: str) -> bytes:
         return msgspec.json.encode(door.listing(name, query))
