@@ -168,6 +168,12 @@ def test_clients_and_workers_may_be_parted() -> None:
             assert client.hear().id == task_id
 
 
+@pytest.mark.parametrize(("port", "cure"), [("backend", "with --backend"), ("peer", "with peer_port of the config")])
+def test_taken_port_is_told_with_the_option_that_named_it(port: str, cure: str) -> None:
+    with Running() as running, pytest.raises(PortTaken, match=cure):
+        Running(**{port: running.endpoint})  # type: ignore[arg-type]
+
+
 def test_taken_port_leaves_nothing_behind() -> None:
     with Running() as running, pytest.raises(PortTaken):
         Server(BrokerSettings(), ANY, running.endpoint, log=make_log(is_quiet=True))

@@ -91,7 +91,8 @@ class Server:
         self._publisher: Publisher | None = None
         self.recording = Recording(telemetry, self._say_of_recording, clock) if telemetry is not None else None
         try:
-            self._open(_apart(bind, backend, peer), publish, settings.identity)
+            options = {peer or "": "peer_port of the config", backend or "": "--backend", bind: "--bind"}
+            self._open(_apart(bind, backend, peer), publish, settings.identity, options)
             settings = self._complete(settings, len(_apart(bind, backend)), is_joining=bool(seeds))
             self.broker = self._make_broker(settings, list(seeds), document, clock)
             self._admit()
@@ -309,9 +310,10 @@ class Server:
     def _pair(self) -> KeyPair | None:
         return self.guard.pair if self.guard is not None else None
 
-    def _open(self, addresses: list[str], publish: str | None, identity: str) -> None:
+    def _open(self, addresses: list[str], publish: str | None, identity: str, options: dict[str, str]) -> None:
         for index, address in enumerate(addresses):
-            self._ports.append(open_port(self._context, address, index, pair=self._pair))
+            told_by = options.get(address, "--bind")
+            self._ports.append(open_port(self._context, address, index, pair=self._pair, option=told_by))
         if publish is not None:
             self._publisher = self._open_publisher(publish, identity)
         self.endpoints = [port.endpoint for port in self._ports]

@@ -88,6 +88,7 @@ def open_port(
     index: int,
     send_max: int = SEND_MESSAGES_MAX,
     pair: KeyPair | None = None,
+    option: str = "--bind",
 ) -> Port:
     """A ROUTER bound to `bind`; port 0 or `*` takes a free one, and `Port.endpoint` names it."""
     socket = context.socket(zmq.ROUTER)
@@ -95,7 +96,7 @@ def open_port(
     socket.set(zmq.SNDHWM, send_max)
     if pair is not None:
         zap.require(socket, pair.secret)
-    return Port(socket, index, bind_to(socket, bind), is_encrypted=pair is not None)
+    return Port(socket, index, bind_to(socket, bind, option), is_encrypted=pair is not None)
 
 
 def open_dialer(
