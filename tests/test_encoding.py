@@ -92,7 +92,7 @@ def test_common_calls_are_one_frame() -> None:
         (greet, (1,), {}, "parameter 'name' of greet: Expected `str`, got `int`"),
         (greet, (b"Ada",), {}, "parameter 'name' of greet: Expected `str`, got `bytes`"),
         (greet, (), {}, "parameter 'name' of greet is missing"),
-        (greet, ("a", "b"), {}, "greet takes 1 positional arguments, not 2"),
+        (greet, ("a", "b"), {}, "greet takes 1 positional argument, not 2"),
         (greet, ("a",), {"loud": True}, "greet has no parameter 'loud'"),
         (greet, ("a",), {"name": "b"}, "parameter 'name' of greet was given twice"),
         (move, ({"x": "1"},), {}, "parameter 'point' of move: Expected `int`, got `str` - at `$.x`"),

@@ -204,7 +204,8 @@ class Signature:
             elif not parameter.has_default:
                 raise EncodingError(f"{where} is missing")
         if position < len(args):
-            raise EncodingError(f"{self.name} takes {position} positional arguments, not {len(args)}")
+            plural = "" if position == 1 else "s"
+            raise EncodingError(f"{self.name} takes {position} positional argument{plural}, not {len(args)}")
         if kwargs:
             raise EncodingError(f"{self.name} has no parameter {', '.join(map(repr, kwargs))}")
         return values, named

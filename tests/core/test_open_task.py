@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scale0.core.open_task import check_name, remaining_ms_of, size_of
+from scale0.core.open_task import check_name, check_terms, remaining_ms_of, size_of
 from scale0.errors import PayloadTooLarge, UsageError
 from scale0.protocol.limits import FRAME_BYTES_MAX, FRAMES_MAX, REMAINING_MS_MAX
 
@@ -23,6 +23,17 @@ def test_a_body_has_the_size_of_its_frames(body: tuple[bytes, ...], size: int) -
 def test_a_body_over_a_limit_is_refused(body: tuple[bytes, ...]) -> None:
     with pytest.raises(PayloadTooLarge):
         size_of(body)
+
+
+@pytest.mark.parametrize(
+    ("priority", "options", "told"),
+    [(4, b"", "a priority is 0 to 3, not 4"), (0, bytes(4097), "options have at most 4,096 bytes, not 4,097")],
+)
+def test_terms_that_no_broker_takes_are_refused_by_what_is_wrong_with_them(
+    priority: int, options: bytes, told: str
+) -> None:
+    with pytest.raises(UsageError, match=f"^{told}$"):
+        check_terms(priority, [((b"",), options)])
 
 
 def test_a_body_of_too_many_frames_is_refused() -> None:

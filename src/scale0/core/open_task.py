@@ -82,8 +82,11 @@ class Names:
 
 def check_terms(priority: int, requests: Sequence[tuple[Body, bytes]]) -> None:
     """Raises `UsageError` for a priority or for options that no broker takes."""
-    if priority not in _PRIORITIES or max([len(options) for _, options in requests]) > OPTIONS_BYTES_MAX:
-        raise UsageError(f"a priority is 0 to {PRIORITIES - 1}, options have at most {OPTIONS_BYTES_MAX} bytes")
+    if priority not in _PRIORITIES:
+        raise UsageError(f"a priority is 0 to {PRIORITIES - 1}, not {priority!r}")
+    longest = max([len(options) for _, options in requests])
+    if longest > OPTIONS_BYTES_MAX:
+        raise UsageError(f"options have at most {OPTIONS_BYTES_MAX:,} bytes, not {longest:,}")
 
 
 def remaining_ms_of(remaining_s: float) -> int:
