@@ -95,6 +95,15 @@ def test_a_file_gives_its_document_and_says_what_it_leaves_out(
     assert "identity" in capsys.readouterr().err
 
 
+def test_a_file_of_one_brokers_process_alone_is_no_document(tmp_path: Path) -> None:
+    path = tmp_path / "broker.toml"
+    path.write_text('identity = "eu-1"\n')
+    with pytest.raises(UsageError, match="says nothing of the network's config: identity concerns one broker"):
+        config_source.read_file(path)
+    path.write_text("")
+    assert config_source.read_file(path).document == Document(), "nothing at all: everything as by default"
+
+
 def test_a_bad_file_is_refused_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "network.toml"
     path.write_text('network = "prod"\nliveness = 0\n')

@@ -92,6 +92,23 @@ def test_reload_that_is_passed_on_is_answered_with_the_word_of_the_sequencer() -
     assert getattr(b2.answers[later.key], "result", None) == {"version": b2.version, "changed": True}
 
 
+def test_file_without_a_word_on_the_network_proposes_nothing_unless_its_broker_is_alone() -> None:
+    mesh, (b1, b2) = network_of({"b1": {}, "b2": {}}, liveness=9)
+    for node in (b1, b2):
+        before = node.version
+        later, _ = node.broker.manage("reload_config", {}, mesh.now)
+        node.do(node.broker.configure(Document(), mesh.now, key=later.key))
+        mesh.run(1.0)
+        note = "the file says nothing of the network's config"
+        told = {"version": before, "changed": False, "note": note}
+        assert getattr(node.answers[later.key], "result", None) == told
+        assert node.document.liveness == 9
+    alone = Desk()
+    alone.broker.configure(Document(liveness=9), alone.now)
+    alone.broker.configure(Document(), alone.now)
+    assert alone.broker.state.config.document.liveness == 3
+
+
 def test_file_that_a_signal_had_read_and_the_sequencer_refuses_is_an_alarm() -> None:
     mesh, (_, b2) = network_of({"b1": {}, "b2": {}})
     b2.do(b2.broker.configure(msgspec.structs.replace(b2.document, liveness=9), mesh.now))

@@ -76,7 +76,12 @@ def read_running(answer: bytes) -> Running:
 def read_file(path: Path) -> Source:
     """The document in a file, checked. What the file says of one broker's own process concerns no other broker."""
     file = settings_file.load(path)
-    if own := settings_file.local_keys(file):
+    own = settings_file.local_keys(file)
+    if own and file.document == Document():
+        concern = f"{', '.join(own)} {'concerns' if len(own) == 1 else 'concern'} one broker's process alone"
+        cure = "what runs, as a file: scale0 config show"
+        raise UsageError(f"{path} says nothing of the network's config: {concern}\n{cure}")
+    if own:
         failures.remark(f"{path}: not looked at, for they concern one broker's process alone: {', '.join(own)}")
     return Source(str(path), file.document)
 

@@ -57,8 +57,17 @@ def reload_config(state: State, arguments: Arguments) -> askers.Later:
 
 
 def configure(state: State, document: Document, author: str, key: int) -> None:
-    """The settings file, read: a change like any other. Whoever waits with `key` is told what came of it."""
+    """The settings file, read: a change like any other. Whoever waits with `key` is told what came of it.
+
+    Among several brokers a file without a word on the network's config holds what its process needs, and proposes
+    nothing: else a signal that is meant for that process would set the whole network back to defaults.
+    """
     before = state.config.packed_version
+    if document == Document() and len(state.config.document.brokers) > 1:
+        note = "the file says nothing of the network's config"
+        result = {"version": str(state.config.version), "changed": False, "note": note}
+        askers.answered(state, ManagementRep(seq=key, result=result))
+        return
     wanted = document.over(state.config.document)
     done = config_service.propose(state, wanted, base=b"", author=author, comment="read again")
     if isinstance(done, askers.Later):
