@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from scale0.simulator.crossing_faults import CrossingFaults
 from scale0.simulator.host import BrokerHost
 from scale0.simulator.majordomo_actors import MajordomoWorker
 from scale0.simulator.moment_faults import MomentFaults
@@ -55,9 +56,9 @@ class Faults:
             star = StarFaults(world, self._random)
             chosen |= star.chosen()
             owners |= dict.fromkeys(star.chosen(), star)
-            moments = MomentFaults(world, self._random)
-            chosen |= moments.chosen()
-            owners |= dict.fromkeys(moments.chosen(), moments)
+            for moments in (MomentFaults(world, self._random), CrossingFaults(world, self._random)):
+                chosen |= moments.chosen()
+                owners |= dict.fromkeys(moments.chosen(), moments)
         operator = OperatorFaults(world, self._random)
         chosen = chosen | operator.chosen()
         owners |= dict.fromkeys(operator.chosen(), operator)

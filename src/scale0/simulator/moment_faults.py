@@ -23,13 +23,16 @@ LOOK_S, LOOKS_MAX = 0.002, 700  # how closely a handover is watched, and for how
 
 
 class MomentFaults(StarFaults):
+    kinds = MOMENTS
+    place = PLACE
+
     def chosen(self) -> dict[str, int]:
         """What happens in this world: by its seed, or because it was asked for."""
         wanted = self.world.profile.faults
         if wanted is not None:
-            return {kind: weight for kind, weight in MOMENTS.items() if kind in wanted}
-        is_one = self.world.seed % EVERY == PLACE and self.world.profile.kind == "rough"
-        return MOMENTS if is_one and super().chosen() else {}
+            return {kind: weight for kind, weight in self.kinds.items() if kind in wanted}
+        is_one = self.world.seed % EVERY == self.place and self.world.profile.kind == "rough"
+        return self.kinds if is_one and super().chosen() else {}
 
     def active_one_is_switched_off_and_on(self) -> None:
         for host in self._active():

@@ -15,7 +15,7 @@ from random import Random
 import msgspec
 
 from scale0.errors import UsageError
-from scale0.simulator import faults, moment_faults, network_faults, operator_faults, star_faults
+from scale0.simulator import crossing_faults, faults, moment_faults, network_faults, operator_faults, star_faults
 from scale0.simulator.network_profiles import any_profile, network_profile
 from scale0.simulator.profiles import NETWORKS, Profile, profile_for
 from scale0.simulator.shapes import Shape, one_group
@@ -27,7 +27,7 @@ PARTICIPANTS_MAX = 500
 CALM_GAP_S = 1.0  # between two faults, where the seed alone would have next to none
 
 SINGLE_KINDS = (*faults.ORDERLY, *faults.ROUGH, *operator_faults.OPERATOR)
-PAIR_KINDS = (*star_faults.ORDERLY, *star_faults.ROUGH, *moment_faults.MOMENTS)
+PAIR_KINDS = (*star_faults.ORDERLY, *star_faults.ROUGH, *moment_faults.MOMENTS, *crossing_faults.CROSSINGS)
 NETWORK_KINDS = (*network_faults.JOINS, *network_faults.ORDERLY, *network_faults.ROUGH, *PAIR_KINDS)
 KINDS = (*SINGLE_KINDS, *NETWORK_KINDS)
 """Every kind of fault; the second half happens between brokers only."""
