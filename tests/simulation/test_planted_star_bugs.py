@@ -35,7 +35,7 @@ FOUND_BY = {
     "a_task_does_not_wait_for_the_standby": 2000055,
     "any_word_ends_a_doubt": 2000024,
     "both_count_epochs_alike": 2000004,
-    "one_that_doubted_goes_on_from_where_it_stood": 2000033,
+    "one_that_doubted_goes_on_from_where_it_stood": 2000681,
     "one_that_doubts_dispatches": 2000007,
     "one_that_stood_still_does_not_notice": 2000004,
     "participants_obey_lower_epochs": 2000006,
