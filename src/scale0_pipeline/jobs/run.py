@@ -24,7 +24,7 @@ from scale0_pipeline.errors import NothingRecorded
 from scale0_pipeline.jobs import backfill as backfilling
 from scale0_pipeline.jobs import compaction, imports
 from scale0_pipeline.jobs.derive import Deriver
-from scale0_pipeline.jobs.stream import patiently, start_stream, wait_for
+from scale0_pipeline.jobs.stream import patiently, reached, start_stream, stretches, wait_for
 from scale0_pipeline.jobs.writer import Writer
 from scale0_pipeline.progress import Progress, silent
 from scale0_pipeline.session import running_session
@@ -65,20 +65,27 @@ class Run:
         self._tables = cycle(compaction.all_tables(writer))
         self._lock = threading.Lock()  # of the tables: a batch, or what is done between batches
 
-    def stream(self, *, interval_s: float | None, stop: threading.Event | None = None) -> None:
-        """Carry out what the catalogue has; with an interval, until `stop` is set."""
+    def catch_up(self) -> None:
+        """Carry out what the catalogue has now."""
+        writer = self.writer
+        writer.catch_up()
+        for end in stretches(writer.place, writer.log.state().position, reached(writer.place)):
+            self._advance(end)
+
+    def stream(self, *, interval_s: float, stop: threading.Event) -> None:
+        """Carry out what the catalogue has and gets, until `stop` is set."""
         patiently(lambda: self._stream(interval_s, stop), self.writer.progress)
 
-    def _stream(self, interval_s: float | None, stop: threading.Event | None) -> None:
+    def _stream(self, interval_s: float, stop: threading.Event) -> None:
         writer = self.writer
         writer.catch_up()
         position = writer.log.state().position
-        on_batch = self._advance if interval_s is None else self._advance_and_derive
         fence = writer.lease.fence
+        on_batch = self._advance_and_derive
         query = start_stream(writer.spark, writer.place, position, fence, on_batch, interval_s=interval_s)
         try:
-            while not wait_for(query, None if stop is None else IDLE_S):
-                if stop is not None and stop.is_set():
+            while not wait_for(query, IDLE_S):
+                if stop.is_set():
                     break
                 self._idle()
         except Exception as error:
@@ -98,7 +105,7 @@ class Run:
 
     def _advance(self, until: Position) -> None:
         """A batch of one run: all of it first; what is derived is derived once, at the end."""
-        with self._noting():
+        with self._lock:
             self.summary.batches += self.writer.advance(until)
             crash_points.reach(crash_points.BEFORE_CHECKPOINT)
 
@@ -165,7 +172,7 @@ def once(
         raise NothingRecorded(f"there are no segments at {place.uri()}", cure)
     with _writer(place, master, progress, appended, derived) as writer:
         run = Run(writer)
-        run.stream(interval_s=None)
+        run.catch_up()
         return run.finish()
 
 

@@ -1,5 +1,8 @@
 """The stream: Spark follows the catalogue, and each micro-batch carries out what is new.
 
+Whoever only catches up needs no stream: `stretches` gives the same batches in the same order, from the catalogue
+itself, and spares the starting of Spark's Python for a source.
+
 The source emits no events, only how far each broker's catalogue has come; segments are read by Spark's own Parquet
 reader once a batch is planned. That costs little, needs no memory of files seen, and does not care how old a file is.
 
@@ -17,7 +20,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
@@ -57,34 +60,21 @@ class Stretch(InputPartition):
         self.end = end
 
 
-class CatalogueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class CatalogueReader(DataSourceStreamReader):
     """Reads the catalogue. Its offset is a position."""
 
     def __init__(self, place_url: str, position: Position) -> None:
         self.place_url = place_url
         self.position = position
-        self.until: Position | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         return self.position
-
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What comes later is left for the next run."""
-        place = Place(self.place_url)
-        self.until = {broker: catalogue.last_number(place, broker) for broker in catalogue.brokers(place)}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """As far as one batch may go. The limits are the plan's own, in segments and bytes together."""
-        place = Place(self.place_url)
-        until = self.until
-        brokers = catalogue.brokers(place) if until is None else sorted(until)
-        end = dict(start)
-        for entry in admit(waiting(place, brokers, start, until)):
-            end[entry.broker] = entry.number
-        return end
+        return one_batch(Place(self.place_url), start)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         return [Stretch(end)] if start != end else []
@@ -92,6 +82,28 @@ class CatalogueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[tuple[str, int]]:
         assert isinstance(partition, Stretch)
         yield from partition.end.items()
+
+
+def reached(place: Place) -> Position:
+    """Where the catalogue is now."""
+    return {broker: catalogue.last_number(place, broker) for broker in catalogue.brokers(place)}
+
+
+def one_batch(place: Place, start: Position, until: Position | None = None) -> Position:
+    """As far as one batch may go. The limits are the plan's own, in segments and bytes together."""
+    brokers = catalogue.brokers(place) if until is None else sorted(until)
+    end = dict(start)
+    for entry in admit(waiting(place, brokers, start, until)):
+        end[entry.broker] = entry.number
+    return end
+
+
+def stretches(place: Place, start: Position, until: Position) -> Iterator[Position]:
+    """The ends of the batches that lead from one position to another."""
+    end = one_batch(place, start, until)
+    while end != start:
+        yield end
+        start, end = end, one_batch(place, end, until)
 
 
 def waiting(place: Place, brokers: Iterable[str], start: Position, until: Position | None) -> Iterator[Entry]:
@@ -112,9 +124,9 @@ def start_stream(
     fence: int,
     on_batch: Callable[[Position], None],
     *,
-    interval_s: float | None,
+    interval_s: float,
 ) -> StreamingQuery:
-    """Follow the catalogue from `position` on: every `interval_s`, or once, until all is read that is there now."""
+    """Follow the catalogue from `position` on, and look for news every `interval_s`."""
     spark.dataSource.register(CatalogueSource)
     source = spark.readStream.format(FORMAT).option("place", place.url).option("position", json.dumps(position))
 
@@ -123,8 +135,6 @@ def start_stream(
 
     sink = source.load().writeStream.queryName("scale0").foreachBatch(carry_out)
     sink = sink.option("checkpointLocation", _checkpoint(place, fence))
-    if interval_s is None:
-        return sink.trigger(availableNow=True).start()
     return sink.trigger(processingTime=f"{interval_s} seconds").start()
 
 
@@ -145,11 +155,8 @@ def patiently(work: Callable[[], None], progress: Progress) -> None:
     raise PipelineError(text, "this machine is too busy: try again later, or elsewhere; nothing is lost")
 
 
-def wait_for(query: StreamingQuery, timeout_s: float | None = None) -> bool:
+def wait_for(query: StreamingQuery, timeout_s: float) -> bool:
     """Wait for the end of a stream; False if it goes on. Raises what ended it."""
-    if timeout_s is None:
-        query.awaitTermination()
-        return True
     return bool(query.awaitTermination(timeout_s))  # type: ignore[arg-type]
 
 

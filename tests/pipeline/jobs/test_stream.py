@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from scale0.telemetry.catalogue import Position
 from scale0.telemetry.place import Place
 from scale0_pipeline.jobs import stream
-from scale0_pipeline.jobs.stream import CatalogueReader, waiting
+from scale0_pipeline.jobs.stream import CatalogueReader, reached, stretches, waiting
 from scale0_pipeline.tables.plans import admit
 from tests.pipeline.jobs.world import add_segment
 
@@ -47,12 +48,22 @@ def test_a_new_broker_is_noticed(place: Place) -> None:
 
 def test_catching_up_ends_where_the_catalogue_was_when_it_began(place: Place) -> None:
     add_segment(place, "eu-1", 1, 5)
-    reader = CatalogueReader(place.url, {})
-    reader.prepareForTriggerAvailableNow()
+    until = reached(place)
     add_segment(place, "eu-1", 6, 9)
     add_segment(place, "us-1", 1, 5)
-    assert reader.latestOffset({}, ALL) == {"eu-1": 1}
-    assert reader.latestOffset({"eu-1": 1}, ALL) == {"eu-1": 1}
+    assert list(stretches(place, {}, until)) == [{"eu-1": 1}]
+    assert list(stretches(place, {"eu-1": 1}, until)) == []
+
+
+def test_catching_up_takes_the_batches_that_a_stream_would_take(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        add_segment(place, "eu-1", number * 10 + 1, number * 10 + 5)
+        add_segment(place, "us-1", number * 10 + 1, number * 10 + 5)
+    monkeypatch.setattr(stream, "admit", lambda entries: admit(entries, segments_max=4))
+    reader, offsets = CatalogueReader(place.url, {}), [Position()]
+    for _ in range(2):
+        offsets.append(reader.latestOffset(offsets[-1], ALL))
+    assert list(stretches(place, {}, reached(place))) == offsets[1:] == [{"eu-1": 2, "us-1": 2}, reached(place)]
 
 
 def test_a_batch_has_a_limit_and_no_broker_waits_behind_another(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
