@@ -1,8 +1,10 @@
 """What each service did: by minute, hour and day.
 
-Counts and sums are those of facts/minute, less what was settled twice around a fail-over. Percentiles are of the summed
-histograms, so a day's are as exact as a minute's. Completeness is that of all brokers in the hour, because a broker's
-loss hides tasks of any service.
+Counts and sums are those of facts/minute, less what was settled twice around a fail-over; those of hours and days are
+added up from the minutes' few rows. Percentiles are of the summed histograms, so a day's are as exact as a minute's.
+Sums and histograms are made apart and then joined: a minute has a few rows of sums, and hundreds of buckets, which
+would each carry all of the sums from one process to another. Completeness is that of all brokers in the hour, because a
+broker's loss hides tasks of any service.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from scale0_pipeline.transforms.window import Window, floor_to, of_the_window
 from scale0_pipeline.units import HOUR_US
 
 INPUTS: Final = ("facts/minute", "silver/doubled", "gold/completeness_1h")
-INPUTS_WITH_PARTS: Final = (*INPUTS, "facts/split")
+ROLLED_UP_INPUTS: Final = ("gold/service_1m", *INPUTS, "facts/split")
 SUMS: Final = (
     "latency_us",
     "queue_us",
@@ -41,8 +43,13 @@ PART_SHARES: Final = {"p50": 0.5, "p99": 0.99}
 
 def service_1m(inputs: Mapping[str, DataFrame], window: Window) -> DataFrame:
     """gold/service_1m of the window's days."""
-    rows = corrected_minutes(inputs, window)
-    services = _services(rows, ("day", "minute_us", "service"))
+    keys = ("minute_us", "service", "day")
+    rows = capped(corrected_minutes(inputs, window), "service", "day")
+    counted = F.sum("count").alias("count")
+    outcomes = [_counted(F.col("outcome") == outcome).alias(name) for name, outcome in OUTCOMES.items()]
+    codes = [_counted(F.col("code").isin(*codes)).alias(name) for name, codes in CODES.items()]
+    sums = rows.groupBy(*keys).agg(counted, *outcomes, *codes, *_totals(SUMS), *_latest("batch"))
+    services = _bounded(sums, _latencies(rows.select(*keys, "bucket", "count"), keys), keys)
     share = _completeness(inputs, ("day", "hour_us"))
     hour = floor_to("minute_us", HOUR_US)
     joined = services.withColumn("hour_us", hour).join(F.broadcast(share), ["day", "hour_us"], "left")
@@ -51,12 +58,12 @@ def service_1m(inputs: Mapping[str, DataFrame], window: Window) -> DataFrame:
 
 def service_1h(inputs: Mapping[str, DataFrame], window: Window) -> DataFrame:
     """gold/service_1h of the window's days."""
-    return _with_parts(inputs, window, "gold/service_1h", ("day", "hour_us"))
+    return _rolled_up(inputs, window, "gold/service_1h", ("day", "hour_us"))
 
 
 def service_1d(inputs: Mapping[str, DataFrame], window: Window) -> DataFrame:
     """gold/service_1d of the window's days."""
-    return _with_parts(inputs, window, "gold/service_1d", ("day",))
+    return _rolled_up(inputs, window, "gold/service_1d", ("day",))
 
 
 def corrected_minutes(inputs: Mapping[str, DataFrame], window: Window) -> DataFrame:
@@ -70,42 +77,36 @@ def _corrected_split(inputs: Mapping[str, DataFrame], window: Window) -> DataFra
     return of_the_window(inputs["facts/split"].unionByName(wrong), window)
 
 
-def _with_parts(inputs: Mapping[str, DataFrame], window: Window, name: str, period: tuple[str, ...]) -> DataFrame:
-    rows = corrected_minutes(inputs, window).withColumn("hour_us", floor_to("minute_us", HOUR_US))
+def _rolled_up(inputs: Mapping[str, DataFrame], window: Window, name: str, period: tuple[str, ...]) -> DataFrame:
+    """Sums are those of minutes, added up; percentiles need the histograms again, and nothing else of facts/minute."""
+    hour = floor_to("minute_us", HOUR_US)
     keys = (*period, "service")
-    services = _services(rows, keys)
+    minutes = of_the_window(inputs["gold/service_1m"], window).withColumn("hour_us", hour)
+    sums = minutes.groupBy(*keys).agg(*_totals(("count", *OUTCOMES, *CODES, *SUMS)), *_latest("revision"))
+    rows = capped(corrected_minutes(inputs, window), "service", "day").withColumn("hour_us", hour)
+    buckets = rows.groupBy(*keys, "bucket").agg(F.sum("count").alias("count"))
+    services = _bounded(sums, _latencies(buckets, keys), keys)
     parts = _parts(_corrected_split(inputs, window), keys)
     share = _completeness(inputs, period)
     joined = services.join(parts, list(keys), "left").join(F.broadcast(share), list(period), "left")
     return joined.select(*TABLES[name].names)
 
 
-def _services(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """One row for each set of keys, from rows of facts/minute."""
-    by_bucket = (
-        capped(rows, "service", "day")
-        .groupBy(*keys, "bucket")
-        .agg(
-            F.sum("count").alias("count"),
-            *[_counted(F.col("outcome") == outcome).alias(name) for name, outcome in OUTCOMES.items()],
-            *[_counted(F.col("code").isin(*codes)).alias(name) for name, codes in CODES.items()],
-            *[F.sum(name).alias(name) for name in SUMS],
-            F.max("max_latency_us").alias("max_latency_us"),
-            F.max("batch").alias("revision"),
-        )
-    )
-    counts = ("count", *OUTCOMES, *CODES, *SUMS)
-    services = (
-        ranked(by_bucket, keys)
-        .groupBy(*keys)
-        .agg(
-            *[F.sum(name).alias(name) for name in counts],
-            F.max("max_latency_us").alias("max_latency_us"),
-            F.max("revision").alias("revision"),
-            *percentiles(SHARES),
-        )
-    )
-    # A bucket's middle may lie beyond the longest duration in it, which is known.
+def _totals(names: Sequence[str]) -> list[Column]:
+    return [F.sum(name).alias(name) for name in names]
+
+
+def _latest(batch: str) -> list[Column]:
+    return [F.max("max_latency_us").alias("max_latency_us"), F.max(batch).alias("revision")]
+
+
+def _latencies(buckets: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Percentiles of the latency; a bucket may stand in several rows."""
+    return ranked(buckets, keys).groupBy(*keys).agg(*percentiles(SHARES))
+
+
+def _bounded(sums: DataFrame, latencies: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Both together. A bucket's middle may lie beyond the longest duration in it, which is known."""
     longest = F.col("max_latency_us").cast("double")
     bounded = {
         f"{name}_us": F.when(F.col(f"{name}_us") > longest, F.greatest(longest, F.lit(0.0))).otherwise(
@@ -113,7 +114,7 @@ def _services(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
         )
         for name in SHARES
     }
-    return services.where(F.col("count") > 0).withColumns(bounded)
+    return sums.where(F.col("count") > 0).join(latencies, list(keys), "left").withColumns(bounded)
 
 
 def _counted(condition: Column) -> Column:
