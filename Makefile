@@ -41,6 +41,8 @@ $(VENV)/bin/python:
 $(STAMP): pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing what Scale0 needs (about a minute, once)"
 	@$(PIP_INSTALL) --editable ".[dev]"
+	@echo "keeping Spark's classes, so that it starts in a third of the time (about a minute, once)"
+	@$(BIN)/python -m scale0_pipeline.faststart || true
 	@touch $@
 	@echo "ready: $(BIN)/scale0 --help"
 

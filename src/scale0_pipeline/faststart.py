@@ -2,9 +2,9 @@
 
 A JVM that starts Spark reads some 15,000 classes from a few hundred jars and checks each of them. Java can keep them in
 a file, in the form that it has in memory, and map that file the next time (class data sharing). The archive is made
-once, by a session that does a little of what jobs do, and is kept in the user's cache. It fits one Java and one set of
-jars, so both are in its name; Java looks again itself, and goes on without an archive that does not fit. So does
-everything here: an archive that cannot be made is no error.
+once, by a session that makes every table of a small day, and is kept in the user's cache; `make setup` does that. It
+fits one Java and one set of jars, so both are in its name; Java looks again itself, and goes on without an archive that
+does not fit. So does everything here: an archive that cannot be made is no error.
 """
 
 from __future__ import annotations
@@ -26,17 +26,14 @@ ARCHIVES_MAX: Final = 3  # kept in the cache, each of some 150 MB: those of form
 
 _WARM_UP: Final = """
 import sys
-from pathlib import Path
+from scale0_pipeline.generate import generate
+from scale0_pipeline.jobs import run
 from scale0_pipeline.session import spark_session
-from pyspark.sql import functions as F
-spark = spark_session("local[1]", app="scale0-faststart", settings={
-    "spark.driver.extraJavaOptions": "-XX:ArchiveClassesAtExit=" + sys.argv[1]})
-frame = spark.range(1000).select("id", (F.col("id") % 7).alias("key"), F.lit("x").alias("text"))
-path = sys.argv[2] + "/frame"
-frame.write.partitionBy("key").parquet(path)
-read = spark.read.parquet(path)
-read.groupBy("key", "text").agg(F.sum("id"), F.max("id")).orderBy("key").collect()
-read.join(read.select("id"), "id").toArrow()
+spark = spark_session("local[2]", app="scale0-faststart", settings={
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit=" + sys.argv[1]})
+place = sys.argv[2] + "/data"
+generate(place, 2_000, 1, 1)
+run.once(place)
 gateway = spark.sparkContext._gateway
 spark.stop()
 gateway.proc.stdin.close()
