@@ -107,7 +107,6 @@ class Run:
         """A batch of one run: all of it first; what is derived is derived once, at the end."""
         with self._lock:
             self.summary.batches += self.writer.advance(until)
-            crash_points.reach(crash_points.BEFORE_CHECKPOINT)
 
     def _advance_and_derive(self, until: Position) -> None:
         """A batch of a stream: what somebody watches is made at once."""

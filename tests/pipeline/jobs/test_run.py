@@ -216,8 +216,7 @@ def test_a_place_without_segments_says_what_comes_first(tmp_path: Path) -> None:
         run.once(str(tmp_path), **TABLES)
 
 
-@pytest.mark.slow
-def test_a_batch_that_fails_is_told_in_its_own_words_and_is_done_by_the_next_run(
+def test_a_stream_that_ends_before_its_checkpoint_is_told_in_its_own_words_and_nothing_is_done_twice(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     place = Place(tmp_path)
@@ -230,7 +229,7 @@ def test_a_batch_that_fails_is_told_in_its_own_words_and_is_done_by_the_next_run
     crash_points.hook = fail
     try:
         with pytest.raises(ZeroDivisionError, match="no bottom"):
-            run.once(place.url, **TABLES)
+            run.follow(place.url, stop=threading.Event(), interval_s=0.1, **TABLES)
     finally:
         crash_points.hook = None
     assert run.once(place.url, **TABLES).batches == 0
