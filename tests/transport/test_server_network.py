@@ -9,12 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from scale0.core.settings import BrokerSettings
 from scale0.errors import PortTaken, ProtocolError, SettingsError
 from scale0.protocol.messages import TaskReply
-from scale0.protocol.network import Document, ServiceEntry
+from scale0.protocol.network import BrokerEntry, Document, ServiceEntry
 from scale0.transport.config_file import FILE_NAME
 from scale0.transport.logs import make_log
 from scale0.transport.server import Server
@@ -125,6 +126,15 @@ def test_broker_starts_from_the_config_that_it_kept(tmp_path: Path) -> None:
         (row,) = ask(running, "config")
         assert (row["liveness"], running.server.broker.state.settings.service["pay"].idempotent) == (7, True)
         assert row["version"].split(".")[1] >= version.split(".")[1]
+
+
+def test_file_that_differs_from_the_kept_config_is_said_to_be_passed_over(tmp_path: Path) -> None:
+    both = [BrokerEntry(identity="eu-1", group="eu"), BrokerEntry(identity="eu-2", group="eu")]
+    first = Document(brokers=both, liveness=PATIENCE, default_heartbeat_interval_s=INTERVAL_S)
+    for document, is_told in ((first, False), (first, False), (msgspec.structs.replace(first, liveness=5), True)):
+        with Running(FAST, state_dir=tmp_path, document=document) as running:
+            assert running.server.broker.state.config.document.liveness == PATIENCE
+        assert (f"says otherwise: liveness {PATIENCE} → 5; " in running.lines.getvalue()) is is_told
 
 
 def test_kept_config_that_was_changed_by_hand_is_refused_before_anything_is_bound(tmp_path: Path) -> None:

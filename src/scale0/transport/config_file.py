@@ -19,12 +19,14 @@ from scale0.errors import SettingsError
 from scale0.protocol import documents
 from scale0.protocol.messages import ConfigVersion
 from scale0.protocol.network import ConfigRecord, Document
+from scale0.protocol.network_diff import diff
 from scale0.transport.atomic_file import replace_file
 
 FILE_NAME: Final = "config.json"
 FILE_BYTES_MAX: Final = 256 * 1024 * 1024  # a hundred documents of the largest size take less than half of it
 CURE: Final = "delete it to start from the settings file, or from the broker that is joined"
 
+_SELF_ENTERED: Final = ("endpoints", "config_pub", "public_key", "next_public_key")  # by a broker, into its own entry
 _VERSION: Final = re.compile(r"(\d{1,10})\.(\d{1,10})\.([0-9a-f]{16})")
 _BEGIN: Final = b'{"records": [\n'
 _BETWEEN: Final = b",\n"
@@ -121,3 +123,14 @@ def _record(line: _Line) -> ConfigRecord:
         time_us=line.time_us,
         state=line.state,
     )
+
+
+def passed_over(told: Document | None, running: Document) -> str:
+    """What a settings file says otherwise than the config that holds, in short; empty if nothing."""
+    if told is None or told == Document():
+        return ""
+    changes = [one for one in diff(running, told.over(running)) if one.key.rpartition(".")[2] not in _SELF_ENTERED]
+    if not changes:
+        return ""
+    more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
+    return f"{changes[0].key} {changes[0].text}{more}"

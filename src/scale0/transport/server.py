@@ -33,7 +33,7 @@ from scale0.protocol.network import ConfigRecord, Document
 from scale0.transport.addresses import default_identity, this_process, told_address
 from scale0.transport.announcements import Publisher
 from scale0.transport.clock import SYSTEM_CLOCK, Clock
-from scale0.transport.config_file import ConfigFile
+from scale0.transport.config_file import ConfigFile, passed_over
 from scale0.transport.errands import Errands
 from scale0.transport.key_files import KeyPair
 from scale0.transport.loop import Loop
@@ -77,7 +77,7 @@ class Server:
     ) -> None:
         if management is not None:
             settings = msgspec.structs.replace(settings, management=management)
-        self._reread = reread
+        self._told, self._reread = document, reread
         self._monotonic = clock.monotonic
         self._stop_by_s = math.inf
         self._is_draining = self._is_finished = False
@@ -91,8 +91,7 @@ class Server:
         self._publisher: Publisher | None = None
         self.recording = Recording(telemetry, self._say_of_recording, clock) if telemetry is not None else None
         try:
-            options = {peer or "": "peer_port of the config", backend or "": "--backend", bind: "--bind"}
-            self._open(_apart(bind, backend, peer), publish, settings.identity, options)
+            self._open(bind, backend, peer, publish, settings.identity)
             settings = self._complete(settings, len(_apart(bind, backend)), is_joining=bool(seeds))
             self.broker = self._make_broker(settings, list(seeds), document, clock)
             self._admit()
@@ -124,6 +123,10 @@ class Server:
         """Serve until stopped or drained, then close everything."""
         self._mode = self.broker.state.mode
         self._log.info("ready", endpoints=self.endpoints, state=self._mode)
+        config = self.broker.state.config
+        if config.version.number and (differs := passed_over(self._told, config.document)):
+            text = f"the config that was kept holds, {config.version}; the settings file says otherwise: {differs}"
+            self._log.warning(f"{text}; to change the network's: scale0 config apply FILE")
         try:
             self.loop.run()
         finally:
@@ -310,10 +313,10 @@ class Server:
     def _pair(self) -> KeyPair | None:
         return self.guard.pair if self.guard is not None else None
 
-    def _open(self, addresses: list[str], publish: str | None, identity: str, options: dict[str, str]) -> None:
-        for index, address in enumerate(addresses):
-            told_by = options.get(address, "--bind")
-            self._ports.append(open_port(self._context, address, index, pair=self._pair, option=told_by))
+    def _open(self, bind: str, backend: str | None, peer: str | None, publish: str | None, identity: str) -> None:
+        options = {peer or "": "peer_port of the config", backend or "": "--backend", bind: "--bind"}
+        for index, address in enumerate(_apart(bind, backend, peer)):
+            self._ports.append(open_port(self._context, address, index, pair=self._pair, option=options[address]))
         if publish is not None:
             self._publisher = self._open_publisher(publish, identity)
         self.endpoints = [port.endpoint for port in self._ports]
