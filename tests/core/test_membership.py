@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scale0.core.settings import Limits
+from scale0.errors import ProtocolError
 from scale0.protocol.dialects import PEER
 from scale0.protocol.messages import ChangeBroker, Connect, Error, Task
 from tests.core.desk import Desk
@@ -259,6 +260,14 @@ def test_broker_that_was_taken_out_may_ask_to_be_entered_again() -> None:
     mesh.run(6.0)
     assert b2.mode == "active"
     assert listed(b1) == listed(b2) == ["b1", "b2"]
+
+
+def test_only_broker_of_a_network_is_not_forgotten() -> None:
+    mesh = Mesh()
+    b1 = mesh.add("b1")
+    with pytest.raises(ProtocolError, match="the only broker of this network"):
+        b1.manage("forget_broker", broker="b1")
+    assert (listed(b1), b1.mode) == (["b1"], "active")
 
 
 def test_forgotten_broker_is_no_longer_listed() -> None:

@@ -119,6 +119,9 @@ def forget_broker(state: State, arguments: Arguments) -> Any:
     if document.broker(named) is None:
         known = ", ".join(entry.identity for entry in document.brokers)
         raise ProtocolError(Code.MALFORMED, f"no broker {named!r} in the config; there are {known}")
+    if len(document.brokers) == 1:
+        text = f"{named} is the only broker of this network: nobody would be left to serve, nor to take it in again"
+        raise ProtocolError(Code.MALFORMED, f"{text}; to end it, stop its process")
     alone = {"fallback_broker": ""}  # whose standby it was has none from now on
     brokers = [
         msgspec.structs.replace(entry, **alone) if entry.fallback_broker == named else entry
