@@ -41,12 +41,15 @@ ALWAYS: Final = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
 }
+DRIVER_MEMORY: Final = "2g"
 ON_ONE_MACHINE: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "2g",
+    "spark.driver.memory": DRIVER_MEMORY,
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "2000",
     "spark.ui.enabled": "false",
 }
+"""A disk tells of a batch's files at once: beyond 32 of them Spark would start a job with a task for each of them."""
 IN_TESTS: Final = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
@@ -60,6 +63,8 @@ CODE_OPTION: Final = "-XX:ReservedCodeCacheSize=512m -Xss4m"
 columns are deep: so are the stacks of those who plan them."""
 COLLECTOR_OPTION: Final = "-XX:+UseParallelGC"
 """Nobody waits for an answer within milliseconds here: the collector that costs the least, by a sixth of all."""
+ROOM_OPTION: Final = f"-Xms{DRIVER_MEMORY} -XX:MetaspaceSize=256m"
+"""On one machine the driver does all the work. It gets its memory at once: to grow, a JVM stops and collects all."""
 TEST_JAVA_OPTIONS: Final = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {CODE_OPTION}"
 
 _LOGGING: Final = """# Spark's log as the pipeline wants it: errors, on stderr.
@@ -173,7 +178,8 @@ def _settings(master: str, java: Java, given: Mapping[str, str], *, is_test: boo
     options = [f"-Dlog4j2.configurationFile={_logging_file().as_uri()}"]
     asked = made.get("spark.driver.extraJavaOptions", "")
     collector = [] if "GC" in asked else [COLLECTOR_OPTION]  # there can be only one
-    options += [TEST_JAVA_OPTIONS] if is_test else [CODE_OPTION, *collector]
+    is_ours = master.startswith("local") and made["spark.driver.memory"] == DRIVER_MEMORY and "-Xms" not in asked
+    options += [TEST_JAVA_OPTIONS] if is_test else [CODE_OPTION, *collector, *([ROOM_OPTION] if is_ours else [])]
     options += faststart.java_options(java)
     options += [asked] if asked else []
     made["spark.driver.extraJavaOptions"] = " ".join(options)
