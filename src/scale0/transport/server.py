@@ -81,7 +81,6 @@ class Server:
         self._monotonic = clock.monotonic
         self._stop_by_s = math.inf
         self._is_draining = self._is_finished = False
-        self._mode = ""  # what the log was told last
         self._linger_ms = LINGER_MS
         self._state_file, self._config_file = StateFile(state_dir), ConfigFile(state_dir)
         self._config_file.check()
@@ -98,7 +97,7 @@ class Server:
         except BaseException:
             self._context.destroy(linger=0)
             raise
-        self.identity = settings.identity
+        self.identity, self._mode = settings.identity, self.broker.state.mode  # the mode that the log was told last
         self._log = log.bind(broker=self.identity)
         self.loop = self._make_loop(clock, strict)
         self._errands = self._make_errands(clock)
