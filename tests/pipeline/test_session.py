@@ -53,8 +53,8 @@ def test_there_is_one_collector_ours_or_the_one_that_the_caller_wants() -> None:
 def test_a_driver_that_does_all_the_work_has_its_memory_at_once_unless_the_caller_says_how_much() -> None:
     option = "spark.driver.extraJavaOptions"
     assert f"-Xms{session.DRIVER_MEMORY} " in settings()[option]
-    less = settings(**{"spark.driver.memory": "1g"})
-    theirs = settings(**{option: "-Xms1g"})
+    less = settings(is_test=False, **{"spark.driver.memory": "1g"})
+    theirs = settings(is_test=False, **{option: "-Xms1g"})
     afar = settings("spark://127.0.0.1:7077")
     assert [made[option].count("-Xms") for made in (less, theirs, afar, settings(is_test=True))] == [0, 1, 0, 0]
 
