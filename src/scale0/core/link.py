@@ -142,7 +142,7 @@ class Link(Rounds):
         if target is None or self.phase is not Phase.UP:
             return
         where = target.endpoints[0] if target.endpoints else "another broker"
-        out.append(Note(f"moving to {where}: {target.reason or 'the broker asked for it'}"))
+        out.append(Note(f"moving to {where}: {target.reason or 'the broker asked for it'}", is_usual=True))
         out.append(Transmit(Disconnect(reason="moved to another broker")))
         if target.endpoints:
             self._go(target, now, out)
@@ -189,7 +189,7 @@ class Link(Rounds):
             self._come_up(now, out)
         elif is_news:
             if isinstance(message, Config):
-                out.append(Note("the broker sent a new config"))
+                out.append(Note("the broker sent a new config", is_usual=True))
             self._keep(out)
 
     def _pong(self, message: Pong, now: float, out: Effects) -> None:

@@ -38,6 +38,7 @@ class Note(msgspec.Struct):
     """Something for the log: a lost broker, a redirect, a refused service."""
 
     text: str
+    is_usual: bool = False  # nothing is wrong, and nobody need look
 
 
 class Failed(msgspec.Struct):

@@ -84,7 +84,7 @@ class Shell:
             Abort: self._abort,
             Connected: self._connected,
             Ready: self._ready,
-            Note: lambda effect: note(effect.text),
+            Note: lambda effect: note(effect.text, is_usual=effect.is_usual),
             Keep: lambda effect: saved_config.keep(effect.saved),
             Failed: self._fail,
             Left: self._left,
@@ -263,9 +263,9 @@ class Shell:
         self.is_over = True
 
 
-def note(text: str) -> None:
-    """Something for the log that is no error."""
-    logger.warning("%s", text)
+def note(text: str, *, is_usual: bool = False) -> None:
+    """Something for the log that is no error; a warning, unless nothing is wrong."""
+    logger.log(logging.INFO if is_usual else logging.WARNING, "%s", text)
 
 
 def _ignore() -> None:
