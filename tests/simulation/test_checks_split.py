@@ -15,8 +15,9 @@ TOKEN = b"token-1"
 class Pairs:
     """`prim` serves in epoch 5 and `back` in epoch 6, from 10.0 s on; the task was submitted before."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_slow: bool = False) -> None:
         self.hosts = {name: _host(name, epoch) for name, epoch in (("prim", 5), ("back", 6))}
+        self.hosts["prim"].is_paused = is_slow
         world: Any = SimpleNamespace(
             shape=object(),
             schedule=SimpleNamespace(now=9.0),
@@ -41,6 +42,13 @@ class Pairs:
     def step_down(self, name: str, now: float) -> None:
         self.hosts[name].broker.state.pair.star = Star.PASSIVE
         self.look(now)
+
+    def serve_and_die(self, name: str, given_out_s: float) -> None:
+        """From 10.0 s to 12.0 s."""
+        self.splits.look_at(self.at(name, 10.0))
+        self.give_out(name, 6, given_out_s)
+        self.hosts[name].is_running = False
+        self.splits.look_at(self.at(name, 12.0))
 
     def give_out(self, name: str, epoch: int, now: float) -> None:
         self.hosts[name].broker.state.epoch = epoch
@@ -96,3 +104,21 @@ def test_task_that_was_given_out_before_both_served_is_excused_only_if_it_came_b
     pairs.splits.taken_back(pairs.at("prim", 11.5), TOKEN)
     pairs.give_out("prim", 5, 12.0)
     assert pairs.splits.excuse(TOKEN)
+
+
+def test_task_that_the_other_gave_out_while_one_was_slow_is_excused() -> None:
+    pairs = Pairs(is_slow=True)
+    pairs.serve_and_die("back", given_out_s=11.0)
+    pairs.hosts["prim"].is_paused = False
+    pairs.give_out("prim", 5, 13.0)
+    assert not pairs.splits.excuse(TOKEN), "one that has to notice that it stood still does not give it out"
+    pairs.splits.was_slow(pairs.at("prim", 13.0), 9.0)
+    assert pairs.splits.excuse(TOKEN)
+
+
+def test_task_that_was_given_out_before_the_slow_one_stood_still_is_not_excused() -> None:
+    pairs = Pairs(is_slow=True)
+    pairs.serve_and_die("back", given_out_s=11.0)
+    pairs.splits.was_slow(pairs.at("prim", 13.0), 11.5)
+    pairs.give_out("prim", 5, 13.0)
+    assert not pairs.splits.excuse(TOKEN)

@@ -5,6 +5,9 @@ that waited at both may be given out by both, and a client may be told by one th
 runs it. That is excused, and counted, if both were active at one time within the life of the task, neither stood still
 then, and the task was first given out after that had begun. Nothing else is.
 
+One that stands still for so short a time that nobody has to notice is slow, and no more: if its words did not reach the
+other before, that may serve meanwhile, and even die before it goes on. What the other served then it served beside it.
+
 A side is an epoch, not a broker: when the two have met, the one with the lower epoch follows the other, whose copy does
 not know what the follower gave out before. If that serves again, from the copy, it gives it out for the other side.
 
@@ -37,6 +40,7 @@ class Splits:
         self.world = world
         # by pair: from when to when, and who was in the lower epoch
         self._together: dict[tuple[str, str], list[tuple[float, float, str]]] = {}
+        self._served: dict[str, list[tuple[float, float, int]]] = {}  # by broker: from when to when, in which epoch
         # by token: brokers of pairs and their epochs, and when they first did
         self._gave_out: dict[bytes, dict[tuple[str, int], float]] = {}
         self._born_s: dict[bytes, float] = {}  # by token
@@ -49,6 +53,7 @@ class Splits:
         """Whether both are active now; one that stands still does nothing."""
         pair = host.broker.state.pair
         assert pair is not None, "only one of a pair is looked at"
+        self._note_served(host)
         both = (pair.name, pair.partner if pair.is_primary else host.name)
         times = self._together.setdefault(both, [])
         was_so = bool(times) and times[-1][1] == math.inf
@@ -62,6 +67,27 @@ class Splits:
             times.append((host.now, math.inf, lower.name))
         elif was_so:
             times[-1] = (times[-1][0], host.now, times[-1][2])
+
+    def _note_served(self, host: BrokerHost) -> None:
+        times, epoch = self._served.setdefault(host.name, []), host.broker.state.epoch
+        is_open = bool(times) and times[-1][1] == math.inf
+        if is_open and not (is_active(host) and times[-1][2] == epoch):
+            times[-1] = (times[-1][0], host.now, times[-1][2])
+            is_open = False
+        if is_active(host) and not is_open:
+            times.append((host.now, math.inf, epoch))
+
+    def was_slow(self, host: BrokerHost, since_s: float) -> None:
+        """It is active, has stood still since then, and need not notice: it was beside its partner, if that served."""
+        pair = host.broker.state.pair
+        assert pair is not None, "only one of a pair has a partner"
+        both = (pair.name, pair.partner if pair.is_primary else host.name)
+        for from_s, until_s, epoch in self._served.get(pair.partner, ()):
+            if until_s > since_s:
+                self.world.count("star moment", "slow one is active beside the other")
+                lower = host.name if host.broker.state.epoch < epoch else pair.partner
+                times = self._together.setdefault(both, [])
+                times.insert(0, (max(from_s, since_s), min(until_s, host.now), lower))  # the last one may go on
 
     def born(self, token: bytes) -> None:
         """A task is about to be submitted."""

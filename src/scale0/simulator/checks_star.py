@@ -65,6 +65,7 @@ class StarChecks:
         self._asked: dict[tuple[str, int], dict[int, float]] = {}  # by broker's incarnation: challenges, and when
         self._stood_still: dict[str, tuple[float, float]] = {}  # by broker: it went on then, and has to ask until then
         self._heard_s: dict[tuple[str, str], float] = {}  # by broker and peer
+        self._told_s: dict[str, float] = {}  # by broker: when it last told its partner what it is
         self._said: dict[tuple[str, str], str] = {}  # by broker and peer: its state
         self._asked_s: dict[str, float] = {}  # by broker: when a participant last wanted to be served
         self._ordered_s: dict[str, float] = {}  # by broker: when an operator last spoke
@@ -79,16 +80,21 @@ class StarChecks:
         if isinstance(message, NAMES_AN_EPOCH):
             if message.epoch > host.epoch:
                 self._fail("I9", f"{host.name} names epoch {message.epoch}, and has kept {host.epoch}")
-            if not isinstance(message, PeerStatus):
-                if pair.star is Star.ACTIVE:
-                    self._claim(host, message.epoch)
-            elif message.ask:
-                self._asked.setdefault((host.name, host.incarnation), {}).setdefault(message.ask, host.now)
+            if isinstance(message, PeerStatus):
+                self._tells(host, message)
+            elif pair.star is Star.ACTIVE:
+                self._claim(host, message.epoch)
         if send.dialect is not PEER and state.mode == "passive" and pair.star in WAITS and isinstance(message, SERVES):
             what = f"{type(message).__name__} to a {send.dialect.name}"
             self._fail("I9", f"{host.name} is {pair.star.value}, and sent {what}")
         if isinstance(message, DISPATCHES):
             self._dispatches(host, message.body[0] if message.body else b"")
+
+    def _tells(self, host: BrokerHost, message: PeerStatus) -> None:
+        if message.star:  # which only the partner is told
+            self._told_s[host.name] = host.now
+        if message.ask:
+            self._asked.setdefault((host.name, host.incarnation), {}).setdefault(message.ask, host.now)
 
     def _dispatches(self, host: BrokerHost, token: bytes) -> None:
         state = host.broker.state
@@ -162,12 +168,23 @@ class StarChecks:
         self.splits.look_at(host)
 
     def went_on(self, host: BrokerHost, paused_s: float) -> None:
-        """It stood still; for takeover_timeout or longer means that its partner may serve by now."""
+        """It stood still; for takeover_timeout or longer means that its partner may serve by now.
+
+        One that is linked counts from its last word, for so does its partner, if it heard that.
+        """
         pair = host.broker.state.pair
         takeover_s = host.settings.takeover_s
-        if pair is not None and pair.star is Star.ACTIVE and paused_s > takeover_s:
+        if pair is None or pair.star is not Star.ACTIVE:
+            return
+        if paused_s > takeover_s:
             self.world.count("star moment", "active one stood still")
             self._stood_still[host.name] = (host.now, host.now + takeover_s)
+            return
+        partner = host.broker.state.network.peers.get(pair.partner)
+        is_linked = partner is not None and partner.is_linked
+        silent_s = host.now - self._told_s.get(host.name, 0.0) if is_linked else paused_s
+        if silent_s < takeover_s - ROUNDING_S:
+            self.splits.was_slow(host, host.now - paused_s)
 
     def has_doubted_since(self, host: BrokerHost, then_s: float) -> bool:
         """Whether it is in doubt, or was at any time since: what waited there may have run at its partner.
