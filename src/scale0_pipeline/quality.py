@@ -111,13 +111,11 @@ def check(name: str, rows: DataFrame, batch: int, day: date) -> DataFrame | None
 
     `sample` is null. Rules hold nearly always, and naming a row costs more than looking at it: `sampled` does that.
     """
-    rules = RULES.get(name, ())
-    keys = KEYS.get(name)
-    results = [_check_rows(name, rows, rules, batch, day)] if rules else []
-    results += [_check_keys(name, rows, keys, batch, day)] if keys else []
-    if not results:
+    rules, keys = RULES.get(name, ()), KEYS.get(name)
+    if not rules and keys is None:
         return None
-    return results[0] if len(results) == 1 else results[0].unionByName(results[1])
+    names = [rule.name for rule in rules] + ([UNIQUE] if keys is not None else [])
+    return _results(name, names, _seen(rows, rules, keys), batch, day)
 
 
 def sampled(result: Row, rows: DataFrame) -> dict[str, Any]:
@@ -134,39 +132,42 @@ def sampled(result: Row, rows: DataFrame) -> dict[str, Any]:
     return {**found, "sample": least[:SAMPLE_CHARACTERS_MAX] if least is not None else None}
 
 
-def _check_rows(name: str, rows: DataFrame, rules: tuple[Rule, ...], batch: int, day: date) -> DataFrame:
-    """All rules in one pass."""
-    counts = [F.count(F.when(F.expr(rule.broken), 1)).alias(f"failed_{place}") for place, rule in enumerate(rules)]
-    seen = rows.agg(F.count("*").alias("rows"), *counts)
-    each = F.array(
-        *[
-            F.struct(F.lit(rule.name).alias("rule"), F.col(f"failed_{place}").alias("failed"))
-            for place, rule in enumerate(rules)
-        ]
-    )
-    return _results(name, seen.select("rows", F.inline(each)), batch, day)
-
-
-def _check_keys(name: str, rows: DataFrame, keys: tuple[str, ...], batch: int, day: date) -> DataFrame:
-    seen = _sizes(rows, keys).agg(
-        F.coalesce(F.sum("size"), F.lit(0)).alias("rows"),
-        F.coalesce(F.sum(F.when(F.col("size") > 1, F.col("size"))), F.lit(0)).alias("failed"),
-    )
-    return _results(name, seen.withColumn("rule", F.lit(UNIQUE)), batch, day)
+def _seen(rows: DataFrame, rules: tuple[Rule, ...], keys: tuple[str, ...] | None) -> DataFrame:
+    """How many rows there are, and how many break each rule and then the keys' own: all in one pass."""
+    failed = {f"failed_{place}": F.count(F.when(F.expr(rule.broken), 1)) for place, rule in enumerate(rules)}
+    counts = {"rows": F.count("*"), **failed}
+    columns = [count.alias(column) for column, count in counts.items()]
+    if keys is None:
+        return rows.agg(*columns)
+    totals = {column: F.sum(column) for column in counts}
+    totals[f"failed_{len(rules)}"] = F.sum(F.when(F.col("rows") > 1, F.col("rows")))
+    sums = [F.coalesce(total, F.lit(0).cast("long")).alias(column) for column, total in totals.items()]
+    return rows.groupBy(*keys).agg(*columns).agg(*sums)
 
 
 def _sizes(rows: DataFrame, keys: tuple[str, ...]) -> DataFrame:
     return rows.groupBy(*keys).agg(F.count("*").alias("size"))
 
 
-def _results(name: str, seen: DataFrame, batch: int, day: date) -> DataFrame:
-    return seen.select(
-        F.lit(day).alias("day"),
-        F.lit(batch).cast("long").alias("batch"),
-        F.lit(name).alias("table"),
-        "rule",
-        "rows",
-        "failed",
-        (F.col("failed") > 0).alias("is_broken"),
-        F.lit(None).cast("string").alias("sample"),
-    ).select(*TABLES["quality/results"].names)
+def _results(name: str, rules: list[str], seen: DataFrame, batch: int, day: date) -> DataFrame:
+    """A row for each rule."""
+    each = F.array(
+        *[
+            F.struct(F.lit(rule).alias("rule"), F.col(f"failed_{place}").alias("failed"))
+            for place, rule in enumerate(rules)
+        ]
+    )
+    return (
+        seen.select("rows", F.inline(each))
+        .select(
+            F.lit(day).alias("day"),
+            F.lit(batch).cast("long").alias("batch"),
+            F.lit(name).alias("table"),
+            "rule",
+            "rows",
+            "failed",
+            (F.col("failed") > 0).alias("is_broken"),
+            F.lit(None).cast("string").alias("sample"),
+        )
+        .select(*TABLES["quality/results"].names)
+    )
