@@ -395,6 +395,14 @@ def test_connect_after_a_loss_says_for_how_long_back_its_list_is_whole() -> None
     assert covers_ms(worker(), 20.0) >= 7500, "as long as a loss may go unnoticed"
 
 
+def test_connect_after_a_standstill_says_nothing_of_what_may_still_be_unread() -> None:
+    session = worker()
+    said = sent(tick(session, 100.0), Connect)[0]
+    assert (said.in_flight, said.covers_ms) == ([], 0)
+    given = task()
+    assert [run.task for run in of(session.receive(given, 100.0), Run)] == [given], "it came before the standstill"
+
+
 def test_first_connect_says_nothing_of_what_was_before() -> None:
     session = WorkerSession(settings(), Dice(), offers=[ServiceOffer("echo")])
     assert sent(session.start(0.0, WALL_S), Connect)[0].covers_ms == 0

@@ -244,7 +244,7 @@ class Link(Rounds):
 
     def _come_up(self, now: float, out: Effects) -> None:
         self.phase = Phase.UP
-        self._has_been_up = True
+        self._has_been_up = self._is_used = True
         self._why = ""
         self.endpoints.prefer(self.endpoint)
         self.endpoints.tried.clear()

@@ -61,6 +61,7 @@ class Rounds:
         self._resend_at_s = math.inf
         self._hops = 0
         self._is_shut = False  # the handshake failed for good: another attempt needs another socket
+        self._is_used = False  # the socket was up: what the broker sent there before may be unread
         self._keys_tried: set[str] = set()  # endpoints where both keys were tried in this round
         self._serial = 0  # of the last CONNECT
         self.epochs: dict[str, int] = {}  # the highest that was seen of each pair of brokers
@@ -127,7 +128,7 @@ class Rounds:
     def _open(self, endpoint: str, phase: Phase, now: float, out: Effects) -> None:
         if self.phase is not Phase.OVER:
             self.endpoint = endpoint
-            self._is_shut = False
+            self._is_shut = self._is_used = False
             self.heartbeat.end()
             out.append(Open(endpoint, self.endpoints.public_key(endpoint)))
             self._speak(phase, now, out, is_first=True)
@@ -159,7 +160,7 @@ class Rounds:
             config_type=settings.config_type,
             config_version=self.held.version,
             in_flight=user.link_in_flight(),
-            covers_ms=user.link_covers_ms(now),
+            covers_ms=0 if self._is_used else user.link_covers_ms(now),  # it may read a TASK after this
             home="" if self.endpoints.identity_of(self.endpoint) == self.home else fit_identity(self.home),
             process=settings.process,
             epochs={pair: epoch for pair, epoch in self.epochs.items() if pair},
