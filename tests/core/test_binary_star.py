@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from scale0.core import binary_star
+from scale0.core import binary_star, peers
 from scale0.core.effects import Persist, Route, Send
 from scale0.core.star import Star
 from scale0.protocol.dialects import CLIENT, MDP1_WORKER, PEER
 from scale0.protocol.majordomo import MdpReady
-from scale0.protocol.messages import Connect, Error, NeedBroker, PeerStatus, Task
+from scale0.protocol.messages import Connect, Disconnect, Error, NeedBroker, PeerStatus, Task
 from scale0.protocol.network import Document
 from tests.core.mesh import CLIENT_NONCE, SETTLED_S, Mesh, Node, document_of, network_of, pair_of
 from tests.core.star_kit import SEEN, SHORTLY_S, TAKEOVER_S, die_and_be_asked_for, pair_and_third
@@ -234,6 +234,28 @@ def test_of_two_that_both_serve_the_lower_epoch_steps_down_when_they_meet() -> N
     (moved,) = [error for error in primary.heard("ada", Error) if error.code == 301]
     assert (moved.fatal, moved.detail["identity"], moved.detail["endpoints"]) == (True, "back", [fallback.endpoint])
     assert not primary.kept.is_serving
+
+
+@pytest.mark.parametrize("is_absent", [True, False])
+def test_who_could_not_be_told_that_its_task_is_lost_is_not_told_that_it_never_started(is_absent: bool) -> None:
+    mesh, primary, _, third = pair_and_third()
+    primary.worker("w", "once")
+    mesh.run(SHORTLY_S)
+    third.client("ada")
+    third.submit("ada", 1, "once")
+    mesh.settle()
+    assert primary.heard("w", Task), "it crossed, and its worker has it"
+    if is_absent:
+        peers.set_absent(primary.state, primary.peer("third"))
+    told = PeerStatus(identity="back", state="active", epoch=8, config_version=bytes(16), star="active")
+    session = primary.peer("back").session
+    assert session is not None
+    effects = primary.broker.receive(session.route, PEER, told, mesh.now)
+    assert star(primary) is Star.PASSIVE
+    said = [effect.message for effect in effects if isinstance(effect, Send)]
+    assert [message.is_drained for message in said if isinstance(message, Disconnect)] == [not is_absent]
+    lost = [message.code for message in said if isinstance(message, Error) and message.id]
+    assert lost == ([] if is_absent else [502])
 
 
 def test_one_that_stepped_down_follows() -> None:

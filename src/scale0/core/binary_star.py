@@ -347,7 +347,9 @@ def _leave_others(state: State) -> None:
     assert pair is not None, "only one of a pair leaves the others"
     for peer in list(state.network.peers.values()):
         if peer.identity != pair.partner:
-            membership.part_from(state, peer, "this broker is a standby now", is_drained=True)
+            # Rule 28: what has started here and was not answered, for it could not be sent, must not be run elsewhere.
+            is_drained = peer.session is None or not peer.session.undelivered
+            membership.part_from(state, peer, "this broker is a standby now", is_drained=is_drained)
 
 
 # --- doubt --------------------------------------------------------------------------------------------------------

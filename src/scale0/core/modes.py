@@ -139,7 +139,8 @@ def say_goodbye(state: State) -> None:
                 state.post(session.route, session, farewell)
     for peer in state.network.linked():
         if peer.session is not None and not peer.session.is_absent:
-            is_drained = not any(task_id in state.ledger.entries for task_id in peer.held)
+            is_running = any(task_id in state.ledger.entries for task_id in peer.held)
+            is_drained = not is_running and not peer.session.undelivered
             farewell = Disconnect(reason="the broker stops", is_drained=is_drained)
             state.post(peer.session.route, peer.session, farewell)
 
