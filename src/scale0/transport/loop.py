@@ -35,7 +35,7 @@ from scale0.transport.sockets import EVENTS, NOBLOCK, POLLIN, Port
 
 BATCH_MAX: Final = 200  # messages taken from one socket before the others and the timers have their turn
 TURN_S_MAX: Final = 1.0  # the core is ticked at least this often: it sees jumps of the wall clock by it
-FLUSH_AT: Final = 64  # effects that are sent together: with more, workers would stand idle until the batch ends
+FLUSH_AT: Final = 128  # effects that are sent together: with more, workers would stand idle until the batch ends
 BUSY_S: Final = 0.01  # while messages come, deadlines are looked at so often
 CALLS_MAX: Final = 1_000  # calls from other threads that wait for their turn
 
