@@ -499,6 +499,17 @@ def test_failback_of_many_goes_on_by_itself() -> None:
     assert all(told(b2, f"more{n}") for n in range(3 * MOVES_PER_STEP))
 
 
+def test_worker_that_has_not_said_ready_is_not_sent_to_a_broker_that_may_not_manage_its_services() -> None:
+    mesh, (_, b2) = network_of({"b1": {"services": ["other"]}, "b2": {}})
+    mesh.run(60.0)
+    b2.say("w", WORKER, Connect(identity="w", nonce=WORKER_NONCE, services=["echo"], home="b1"))
+    b2.manage("failback", broker="b1")
+    mesh.run(1.0)
+    b2.say("w", WORKER, Ready(services=[ServiceOffer("echo")]))
+    mesh.run(3.0)
+    assert told(b2, "w") == []
+
+
 def test_failback_to_a_broker_that_is_not_there_yet_waits_for_it() -> None:
     mesh, b1, b2 = away_from_home()
     b1.kill()

@@ -152,8 +152,13 @@ def next_s(state: State) -> float:
 
 
 def _is_movable(state: State, session: Session) -> bool:
-    """Nothing is pushed to REQ sockets or Majordomo; who was told gets two intervals to go."""
+    """Nothing is pushed to REQ sockets or Majordomo; who was told gets two intervals to go.
+
+    A worker is moved when it has said READY: before that it has no services here, and any broker would seem to fit.
+    """
     if not session.dialect.is_native or session.dialect.is_req or session.is_absent:
+        return False
+    if session.worker is not None and session.worker.is_negotiating:
         return False
     return state.now - session.moved_s > 2 * session.interval_s
 
