@@ -19,6 +19,7 @@ from scale0.protocol.messages import (
     Status,
     Table,
     TableReq,
+    Task,
     TaskReply,
 )
 from tests.core.desk import NONCE, Desk, codes, only
@@ -47,6 +48,31 @@ def test_command_that_no_peer_says_is_501_and_the_link_stays(desk: Desk) -> None
     for message in (Ping(0), Ready(services=[ServiceOffer("echo")])):
         assert codes(b2.say(message)) == [("b2", 501)]
     assert b2.is_linked()
+
+
+def test_link_whose_other_side_asks_for_connect_and_refuses_it_ends_by_silence(desk: Desk) -> None:
+    b2 = Neighbour(desk)
+    for _ in range(4):
+        b2.say(ForceNegotiate(reason="this broker does not know this connection"))
+        b2.say(Error(code=503, text="b2 is a standby and links with b3 only"))
+        desk.pass_time(2.5, steps=50)
+    assert not b2.is_linked(), "what it says is no sign that it is there for us"
+
+
+def test_who_refuses_connect_gets_no_task(desk: Desk) -> None:
+    b2 = Neighbour(desk)
+    b2.offer("echo")
+    b2.say(ForceNegotiate(reason="this broker does not know this connection"))
+    b2.say(Error(code=503, text="b2 is a standby and links with b3 only"))
+    assert not said(desk.client("ada").submit("echo"), Task)
+    assert not said(desk.pass_time(0.5), Task)
+
+
+def test_refusal_that_answers_no_connect_leaves_the_link(desk: Desk) -> None:
+    b2 = Neighbour(desk)
+    b2.say(Error(code=403, text="not entered: its entry names another identity"))
+    assert b2.is_linked()
+    assert not desk.broker.state.network.peers["b2"].session.is_absent
 
 
 def test_connection_between_brokers_is_nothing_else(desk: Desk) -> None:

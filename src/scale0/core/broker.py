@@ -134,7 +134,7 @@ class Broker:
         handler = HANDLERS[dialect].get(type(message))
         if handler and session and session.dialect is dialect and state.mode != "disabled":
             session.last_seen_s = now
-            is_back = session.is_absent and type(message) is not Disconnect
+            is_back = session.is_absent and not _turns_away(message)
             is_ping = type(message) is Ping  # rule 24: PONG and 426 leave before what was held fills the pipe
             if is_back and not is_ping:
                 connections.deliver_held(state, session)
@@ -381,3 +381,8 @@ class Broker:
 def _is_asking(message: AnyMessage) -> bool:
     """Whether its sender wants to be served. Any other message without a session is answered FORCENEGOTIATE."""
     return isinstance(message, Connect | NeedBroker | MdpMessage)
+
+
+def _turns_away(message: AnyMessage) -> bool:
+    """Whether its sender says that it has no session with us: it leaves, or, a peer, refuses CONNECT."""
+    return type(message) is Disconnect or (type(message) is Error and not message.id and not message.seq)

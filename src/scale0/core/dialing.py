@@ -15,6 +15,7 @@ from scale0.core import binary_star, peers, standby
 from scale0.core.effects import Dial, HangUp, Route, Send
 from scale0.core.endpoints import named_in
 from scale0.core.network import Dialing, Peer
+from scale0.core.sessions import Session
 from scale0.core.settings import entry_for
 from scale0.core.state import State
 from scale0.protocol.codes import Code
@@ -188,6 +189,19 @@ def negotiate_again(state: State, route: Route) -> None:
         if peer.dialing.route == route:
             peer.dialing.until_s = state.now + DIAL_S
         state.effects.append(Send(route, PEER, connect_message(state, held_of(state, peer))))
+
+
+def turned_away(state: State, session: Session) -> None:
+    """Our CONNECT was refused on a link that was up: the other side had forgotten it, and wants it no more.
+
+    Its refusals are no sign that it is there for us: the link ends by silence, unless another one comes up before.
+    """
+    peer = state.network.of(session)
+    peers.set_absent(state, peer)
+    if peer.dialing.route == session.route:
+        hang_up(state, peer.dialing, is_failure=True)
+    else:
+        state.sessions.by_route.pop(session.route, None)
 
 
 def refused(state: State, route: Route, message: Error) -> None:

@@ -7,7 +7,7 @@ is a peer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from scale0.core import (
     afar,
@@ -47,14 +47,22 @@ from scale0.protocol.messages import (
     TaskReply,
 )
 
+CONNECT_REFUSALS: Final = frozenset(
+    {Code.NOT_AUTHENTICATED, Code.NOT_ALLOWED, Code.IDENTITY_IN_USE, Code.OVER_LIMIT, Code.NOT_ACCEPTING}
+)
+"""With these a peer answers CONNECT that it does not take."""
+
 
 def _told(state: State, session: Session, message: ManagementRep | Error) -> None:
     if isinstance(message, Error) and message.id:
         forwarding.error(state, session, message)
     elif message.seq:
         askers.answered(state, message)
-    elif isinstance(message, Error) and message.fatal:
-        state.alarm("link_refused", f"broker {session.identity} refuses us: {message.code} {message.text}")
+    elif isinstance(message, Error):
+        if message.fatal:
+            state.alarm("link_refused", f"broker {session.identity} refuses us: {message.code} {message.text}")
+        if session.is_absent and message.code in CONNECT_REFUSALS:  # it asked for CONNECT, and this is its answer
+            dialing.turned_away(state, session)
 
 
 def _leave(state: State, session: Session, message: Disconnect) -> None:
