@@ -72,7 +72,7 @@ def test_refusal_that_answers_no_connect_leaves_the_link(desk: Desk) -> None:
     b2 = Neighbour(desk)
     b2.say(Error(code=403, text="not entered: its entry names another identity"))
     assert b2.is_linked()
-    assert not desk.broker.state.network.peers["b2"].session.is_absent
+    assert desk.broker.state.network.peers["b2"].is_linked_now
 
 
 def test_connection_between_brokers_is_nothing_else(desk: Desk) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from scale0.core.link_settings import Phase
 from scale0.core.rounds import HOPS_MAX
 from scale0.protocol.messages import NO_VERSION, ChangeBroker, ConfigAck
 from scale0.simulator.checks_moves import MoveChecks
@@ -12,7 +13,7 @@ from scale0.simulator.checks_moves import MoveChecks
 HOPS = 2 * HOPS_MAX
 
 
-def violations(epochs: list[int], pairs: tuple[str, ...] = ("prim",)) -> list[str]:
+def violations(epochs: list[int], pairs: tuple[str, ...] = ("prim",), phase: Phase = Phase.CONNECTING) -> list[str]:
     """A participant is sent on at once after it was taken in each of `epochs`, by each of `pairs` in turn."""
     found: list[str] = []
     world: Any = SimpleNamespace(
@@ -26,7 +27,7 @@ def violations(epochs: list[int], pairs: tuple[str, ...] = ("prim",)) -> list[st
     for number, epoch in enumerate(epochs):
         checks.heard(process, ConfigAck(config_version=NO_VERSION, epoch=epoch, pair=pairs[number % len(pairs)]))
         checks.heard(process, ChangeBroker(identity="b", endpoints=["there"]))
-        checks.opened(process, "there")
+        checks.opened(process, "there", phase)
     return found
 
 
@@ -51,3 +52,7 @@ def test_a_loop_between_pairs_of_different_epochs_is_found() -> None:
 
 def test_a_loop_between_brokers_without_a_partner_is_found() -> None:
     assert "I8" in violations(list(range(1, HOPS)), ("",))
+
+
+def test_who_asks_where_it_was_told_to_go_obeys_no_longer() -> None:
+    assert violations([3] * HOPS, phase=Phase.ASKING) == []

@@ -2,11 +2,12 @@
 
 NEEDBROKER is answered with a broker that was not tried; who is sent away is not sent back to where it is.
 
-A *hop* is a connection that a participant opens to where a broker told it to go (CHANGEBROKER, 301). In a row, without
-an interval of peace and without a try of its own between them, there are at most `HOPS_MAX`. A pair may be told to hand
-over more often than that: who was taken in a higher epoch than it had seen of the pair has followed a switch, and the
-row begins anew. After the trouble is over nobody moves more than a few times: one who is moved for balance, sent home
-and moved again would show here.
+A *hop* is a connection that a participant opens to where a broker told it to go (CHANGEBROKER, 301), and to be taken
+there: who asks for a broker instead (NEEDBROKER) obeys no longer, even if it asks where it was told to go. In a row,
+without an interval of peace and without a try of its own between them, there are at most `HOPS_MAX`. A pair may be
+told to hand over more often than that: who was taken in a higher epoch than it had seen of the pair has followed a
+switch, and the row begins anew. After the trouble is over nobody moves more than a few times: one who is moved for
+balance, sent home and moved again would show here.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from scale0.core.link_settings import Phase
 from scale0.core.rounds import HOPS_MAX
 from scale0.protocol.codes import Code
 from scale0.protocol.messages import ChangeBroker, Config, ConfigAck, Error, Message, NeedBroker
@@ -76,9 +78,9 @@ class MoveChecks:
         if 0 < known < epoch:
             self._hops[process] = 0
 
-    def opened(self, process: SessionProcess, endpoint: str) -> None:
-        """It opens a connection; if it was told to, that is a hop."""
-        was_told = endpoint in self._told.pop(process, ())
+    def opened(self, process: SessionProcess, endpoint: str, phase: Phase) -> None:
+        """It opens a connection, to connect or to ask; if it was told to connect there, that is a hop."""
+        was_told = endpoint in self._told.pop(process, ()) and phase is Phase.CONNECTING
         had_peace = process.now - self._last_hop_s.get(process, 0.0) > self.world.profile.interval_s
         self._hops[process] = self._hops[process] + 1 if was_told and not had_peace else int(was_told)
         if was_told:

@@ -186,7 +186,7 @@ class SessionProcess(Process):
         if isinstance(effect, Open):
             if self.socket is not None:
                 self.socket.close(lingers=True)
-            world.moves.opened(self, effect.endpoint)
+            world.moves.opened(self, effect.endpoint, self.session.link.phase)
             self.socket = world.network.open(self, effect.endpoint)
         elif isinstance(effect, Keep):
             world.saved[self.name] = effect.saved
