@@ -256,6 +256,17 @@ def test_task_that_was_at_two_brokers_goes_on_where_its_reply_has_begun() -> Non
     assert outcome(session.receive(final(task_id, part=1), 3.5)) == final(task_id, part=1)
 
 
+def test_a_reply_that_follows_fewer_parts_than_were_received_is_of_another_run() -> None:
+    session = client(up_at=None)
+    session.receive(ack(pair="prim"), 0.0)
+    task_id = submit(session, 1.0)
+    session.receive(part(task_id, 0), 1.1)
+    session.receive(part(task_id, 1), 1.2)
+    reconnect(session, 2.0, pair="prim")
+    told = error(session.receive(final(task_id, part=1), 2.5))
+    assert (told.code, "run again" in told.text) == (502, True)
+
+
 # --- before and between links ---------------------------------------------------------------------------------------
 
 

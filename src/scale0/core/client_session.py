@@ -287,10 +287,12 @@ class ClientSession(OpenTasks):
         """Rule 12: parts of two runs are never mixed.
 
         A broker that has taken over may run it anew, and not know that parts were received. And if it was sent to
-        several brokers, each may have run it, and each counts its attempts from 1.
+        several brokers, each may have run it, and each counts its attempts from 1. The last reply has the number of
+        all parts before it: if more were received, they were not of its run.
         """
         is_same_place = not task.is_scattered or task.told_at == self.link.place
-        return is_same_place and task.attempt == reply.attempt
+        is_short = reply.final and reply.part < task.next_part
+        return is_same_place and task.attempt == reply.attempt and not is_short
 
     def _task_error(self, error: Error, now: float, out: Effects) -> None:
         """An ERROR that answers TASK or CANCEL."""
