@@ -10,8 +10,8 @@ from scale0.core.effects import Persist
 from scale0.core.star import Star
 from scale0.errors import ProtocolError
 from scale0.protocol.dialects import CLIENT, WORKER
-from scale0.protocol.messages import Cancel, ConfigAck, Ping, Task, TaskReply
-from tests.core.mesh import SETTLED_S, Mesh, Node, id_of, pair_of
+from scale0.protocol.messages import Cancel, ConfigAck, Connect, Ping, Task, TaskReply
+from tests.core.mesh import SETTLED_S, WORKER_NONCE, Mesh, Node, id_of, pair_of
 from tests.core.star_kit import SEEN, SHORTLY_S, TAKEOVER_S, come_to, die_and_be_asked_for
 from tests.core.test_binary_star import as_pair, star
 
@@ -201,6 +201,26 @@ def test_one_that_gave_way_in_vain_gives_nobody_what_is_overdue() -> None:
     assert star(primary) is Star.ACTIVE
     assert [task.id for task in primary.heard("w", Task)] == [id_of("ada", 2)]
     assert primary.codes("ada") == [408]
+
+
+def test_worker_that_left_its_connection_gets_nothing_there_from_one_that_gave_way_in_vain() -> None:
+    mesh, primary, fallback = pair_of()
+    primary.worker("w", "echo", idempotent=True)
+    primary.client("ada")
+    mesh.cut("prim", "back")
+    primary.manage("handover")
+    primary.submit("ada", 1, "echo", timeout_s=100.0)
+    mesh.run(SHORTLY_S)
+    assert star(primary) is Star.YIELDING
+    anew = Connect(identity="w", nonce=WORKER_NONCE, services=["echo"], epochs=SEEN, serial=2)
+    primary.say("w-anew", WORKER, anew)
+    assert primary.codes("w-anew") == [503]
+    fallback.kill()
+    mesh.heal()
+    fallback.restart()
+    mesh.run(SHORTLY_S)
+    assert star(primary) is Star.ACTIVE
+    assert primary.heard("w", Task) == []
 
 
 def test_pair_that_is_dissolved_during_a_handover_goes_on_where_it_was() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scale0.core import binary_star, doubt, groups, peer_status, recording, replica, routing
+from scale0.core import access, binary_star, connections, doubt, groups, peer_status, recording, replica, routing
 from scale0.core.effects import Route, Send
 from scale0.core.network import Peer
 from scale0.core.star import Pair, Star
@@ -85,6 +85,8 @@ def refuse(state: State, route: Route, dialect: Dialect, message: object) -> Non
     state.counters["refused_while_passive"] += 1
     if dialect.majordomo:
         return  # it is not told: silence is what RFC 7 has for it
+    if isinstance(message, Connect):
+        _leave_behind(state, route, message)
     silence_s = binary_star.silence_s(state)
     is_known = pair.other is Star.ACTIVE and silence_s < state.settings.default_heartbeat_interval_s * 2
     knows_us = isinstance(message, Connect) and pair.name in message.epochs
@@ -101,6 +103,18 @@ def refuse(state: State, route: Route, dialect: Dialect, message: object) -> Non
     detail["retry_ms"] = math.ceil(max(RETRY_S, state.settings.takeover_s - silence_s) * 1000)
     text = f"this broker is a standby: it serves when {pair.partner} is silent for {state.settings.takeover_s:g} s"
     state.effects.append(Send(route, dialect, Error(code=Code.NOT_ACCEPTING, text=text, detail=detail)))
+
+
+def _leave_behind(state: State, route: Route, message: Connect) -> None:
+    """It is not taken, but it has said that it has left the connection that we know: nothing reaches it there.
+
+    One that gives way knows those who were here, and may be the one that serves again a moment later.
+    """
+    session = state.sessions.by_identity.get(message.identity)
+    if session is None or session.nonce != message.nonce or session.route == route:
+        return
+    if not connections.is_overtaken(session, message) and access.why_refused(state, route, message) is None:
+        connections.set_absent(state, session)
 
 
 def target(state: State, reason: str) -> ChangeBroker:
