@@ -51,6 +51,8 @@ class PeerChecks:
         self.world.counts["from peer", type(message).__name__] += 1
         if isinstance(message, Connect):
             known = self.core.network.peers.get(peer)
+            if known is not None and not known.is_linked:
+                self._credit.pop(peer, None)  # what it granted went with its link
             if known is None or not is_overtaken(known.session, message):
                 self._connects = (peer, message)
             return
@@ -156,7 +158,7 @@ class PeerChecks:
     def _must_be_nearest(self, peer: str, task: Task) -> None:
         """Group first, then fallback groups: no broker of the own group has room while a farther one is asked."""
         peers = self.host.broker.state.network.peers
-        if peers[peer].tier == 0:
+        if peer not in peers or peers[peer].tier == 0:  # it may have been forgotten in the same step
             return
         self.world.count("rule", "forwarded to a fallback group")
         if task.attempt > 1:  # a repetition may pass over the broker that has just lost the worker

@@ -109,11 +109,15 @@ class CrossingFaults(MomentFaults):
             self.world.schedule.after(LOOK_S, self._watch_epoch, host, other, claimed, looks - 1)
 
     def _claim_epoch(self, host: BrokerHost) -> int:
-        """A participant comes and says that it has seen this epoch, which is higher than the broker's."""
+        """A participant comes and says that it has seen this epoch, which is higher than the broker's.
+
+        It is not lower than what it has seen itself: a participant forgets nothing as long as it lives.
+        """
         state, participants = host.broker.state, [*self.world.of(ClientProcess), *self.world.of(WorkerProcess)]
         claimed = state.epoch + self._random.randint(2, LEAP_MAX)
         if state.pair is not None and participants:
             liar = self._random.choice(participants)
+            claimed = max(claimed, liar.session.link.epochs.get(state.pair.name, 0))
             liar.session.link.epochs[state.pair.name] = claimed
             self.world.trace.event(liar.now, liar.label, f"claims to have seen epoch {claimed} of {state.pair.name}")
             for connection in self.world.network.connections():
