@@ -241,6 +241,18 @@ def test_many_clocks_off_together_raise_an_alarm_and_end_nothing(desk: Desk) -> 
     assert {alarm.name for alarm in alarms} == {"clock"}
 
 
+def test_who_agrees_with_any_of_the_brokers_former_clocks_is_not_sent_away(desk: Desk) -> None:
+    """The clock was put right, and then jumped to where it is wrong again: who was right all the time stays."""
+    worker = desk.worker("w", "echo")
+    desk.pass_time(1, wall_jump_s=100)
+    desk.pass_time(1, wall_jump_s=100)
+    for _ in range(5):
+        offset_us = -100 * 1_000_000
+        sent = worker.say(Ping(round(desk.wall_s * 1e6) + offset_us, offset_us=offset_us, has_offset=True))
+        assert codes(sent) == []
+        desk.pass_time(1)
+
+
 def test_jump_of_the_brokers_own_clock_raises_an_alarm_and_kills_nobody(desk: Desk) -> None:
     worker = desk.worker("w", "greet")
     for jump_s in (3600, -7200):

@@ -19,6 +19,7 @@ from scale0.protocol.codes import Code
 from scale0.protocol.messages import Ping, Pong, ServiceOffer
 
 CLOCK_JUMP_S = 1.0  # a change of wall against monotonic clock that is more than drift
+FORMER_CLOCKS_MAX = 8  # jumps that are remembered
 SKEWED_IN_A_ROW = 3
 PUSHES_MIN = 5  # that leave together
 PUSH_S = 0.01  # between two such lots
@@ -104,15 +105,14 @@ def _is_clock_off(state: State, session: Session, message: Ping) -> bool:
 
 
 def _is_beyond(state: State, message: Ping) -> bool:
-    """Whether its clock differs by more than is allowed, from our clock as it is *and* as it would be without jumps.
+    """Whether its clock differs by more than is allowed, from our clock as it is *and* as it was before each jump.
 
-    If our own clock jumped, whoever agrees with the one before is right. A measurement that is older than the last
-    jump, of either clock, is told by the message's own time, which was read just now.
+    If our own clock jumped, whoever agrees with one before is right. A measurement that is older than the last jump, of
+    either clock, is told by the message's own time, which was read just now.
     """
-    direct_us = message.time_us - state.wall_us()
-    jumped_us = state.clock_jumped_s * 1e6
-    differences = (message.offset_us, direct_us, message.offset_us + jumped_us, direct_us + jumped_us)
-    return min(map(abs, differences)) > state.settings.max_clock_skew_s * 1e6
+    told_us = (message.offset_us, message.time_us - state.wall_us())
+    most_us = state.settings.max_clock_skew_s * 1e6
+    return all(abs(us + behind_s * 1e6) > most_us for us in told_us for behind_s in (0.0, *state.former_clocks_s))
 
 
 def look_at_clock(state: State, wall_s: float) -> None:
@@ -121,7 +121,8 @@ def look_at_clock(state: State, wall_s: float) -> None:
     jump_s = offset_s - state.wall_offset_s
     state.wall_offset_s = offset_s
     if abs(jump_s) > CLOCK_JUMP_S:
-        state.clock_jumped_s += jump_s
+        former = [0.0, *state.former_clocks_s[: FORMER_CLOCKS_MAX - 1]]
+        state.former_clocks_s = [behind_s + jump_s for behind_s in former]
         for session in state.sessions.by_identity.values():
             session.skewed = 0
         recording.note(state, "anchor", "", "", round(jump_s * 1e6), wall_offset_s=offset_s)

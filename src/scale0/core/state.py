@@ -62,7 +62,7 @@ class State:
         self.now = now
         self.started_s = now
         self.wall_offset_s = wall_s - now
-        self.clock_jumped_s = 0.0  # by how much our wall clock has left the monotonic one since the start
+        self.former_clocks_s: list[float] = []  # how far our clock was behind the one it is, before each of its jumps
         self.clocks = (0, 0)  # off, of measured
         self.clocks_counted_s = now - 1.0
         self.epoch = epoch
