@@ -71,6 +71,25 @@ def test_broker_that_was_disabled_before_it_joined_goes_on_joining_when_it_is_en
     assert b2.mode == "active"
 
 
+def test_broker_that_joins_again_gives_out_nothing_of_what_it_still_holds() -> None:
+    mesh = Mesh()
+    b1 = mesh.add("b1")
+    b2 = mesh.add("b2", seeds=[b1.endpoint])
+    mesh.run(12.0)
+    b2.worker("w1", "echo", idempotent=True)
+    b2.client("ada")
+    b2.submit("ada", 1, "echo")
+    b2.worker("w2", "echo", idempotent=True)
+    assert len(b2.heard("w1", Task)) == 1
+    b1.manage("forget_broker", broker="b2")
+    mesh.cut("b1", "b2")  # nobody enters it again
+    b2.manage("disable")
+    assert b2.manage("enable") == {"state": "joining"}
+    b2.say("w1", WORKER, Disconnect())
+    assert b2.mode == "joining"
+    assert b2.heard("w2", Task) == []
+
+
 # --- disabling ------------------------------------------------------------------------------------------------------
 
 

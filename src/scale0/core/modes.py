@@ -157,5 +157,8 @@ def enter(state: State, mode: str) -> None:
     state.mode = mode
     state.mode_since_s = state.now
     state.network.is_dirty = True  # peers hear it soon
-    if mode == "active":  # what peers granted meanwhile counts from now on
+    if mode in (
+        "active",
+        "joining",
+    ):  # what peers granted meanwhile counts from now on; one that joins gives out nothing
         afar.feed_all(state)
