@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from scale0.telemetry.place import Place
 from scale0_pipeline import quality
+from scale0_pipeline.jobs import copies
 from scale0_pipeline.tables.delta import Stamp, Table
 from scale0_pipeline.tables.files import DataFile
 
@@ -67,7 +68,6 @@ class Checks:
         seen = reduce(DataFrame.unionByName, results)
         rows = [quality.sampled(row, frames[row["table"]]) for row in seen.collect()]
         batch = max(one.batch for one in noted.values())
-        frame = self._spark.createDataFrame([tuple(row.values()) for row in rows], seen.schema).coalesce(1)
-        written = self._results.write(frame, batch, batch)
+        written = copies.keep(self._results, rows, seen.schema, batch)
         self._results.commit(written, lambda files: [], stamp(batch, QUALITY), is_repeatable=True)
         return sum(file.rows for file in written.files)

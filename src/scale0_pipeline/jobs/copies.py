@@ -8,7 +8,7 @@ only that is ever committed: what an attempt that failed has left behind belongs
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +23,7 @@ from scale0_pipeline.tables.plans import Piece, Plan
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 BATCH_ROWS: Final = 128 * 1024  # that a task has in memory at a time
 GROUP_ROWS: Final = 128 * 1024  # a file's rows are skipped by so many, by those who look for a time
@@ -68,6 +69,19 @@ def write(
     found = sorted((row["path"], row["size"], row["rows"]) for row in rows)
     files = [DataFile(path, size, count, day_of(path), *batches_of(path)) for path, size, count in found]
     return Written(files, schema_of(make))
+
+
+def keep(table: Table, rows: Sequence[Mapping[str, Any]], schema: StructType, batch: int) -> Written:
+    """Write a few rows that the driver has at hand, as a batch's: to let Spark write them would take a job."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    files = Files(table.place, Target(table.place.url, table.path, new_directory(batch, batch)))
+    try:
+        files.add(pa.Table.from_pylist(list(rows), to_arrow_schema(schema)))
+        return Written(files.finish(), nullable(schema.json()))
+    finally:
+        files.close()
 
 
 def sources_of(plans: Sequence[Plan]) -> list[Source]:

@@ -17,13 +17,26 @@ OTHER: Final = "other"
 
 def capped(rows: DataFrame, name: str, period: str, limit: int = NAMES_MAX) -> DataFrame:
     """The same rows, with `other` in place of the names that are too many in their period; null is no name."""
+    return without(rows, too_many(rows, name, period, limit), name, period)
+
+
+def too_many(rows: DataFrame, name: str, period: str, limit: int = NAMES_MAX) -> DataFrame:
+    """The names beyond the limit in each period: those with the least counts. Sums of the rows will do as well."""
     sizes = rows.where(F.col(name).isNotNull()).groupBy(period, name).agg(F.sum("count").alias("_size"))
     place = F.row_number().over(Over.partitionBy(period).orderBy(F.desc("_size"), name))
-    excess = (
-        sizes.withColumn("_place", place)
-        .where(F.col("_place") > limit)
-        .select(period, name, F.lit(True).alias("_is_excess"))
-    )
-    marked = rows.join(F.broadcast(excess), [period, name], "left")
+    return sizes.withColumn("_place", place).where(F.col("_place") > limit).select(period, name)
+
+
+def without(rows: DataFrame, excess: DataFrame, name: str, period: str) -> DataFrame:
+    """The same rows, with `other` in place of the names of `excess`."""
+    marked = rows.join(F.broadcast(excess.withColumn("_is_excess", F.lit(True))), [period, name], "left")
     chosen = F.when(F.col("_is_excess"), F.lit(OTHER)).otherwise(F.col(name))
     return marked.withColumn(name, chosen).drop("_is_excess")
+
+
+def as_in(rows: DataFrame, table: DataFrame, name: str, period: str) -> DataFrame:
+    """The same rows, with `other` in place of the names that a table of these periods has not kept."""
+    kept = table.select(period, name).distinct().withColumn("_is_kept", F.lit(True))
+    marked = rows.join(F.broadcast(kept), [period, name], "left")
+    chosen = F.when(F.col("_is_kept") | F.col(name).isNull(), F.col(name)).otherwise(F.lit(OTHER))
+    return marked.withColumn(name, chosen).drop("_is_kept")

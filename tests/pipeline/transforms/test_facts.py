@@ -89,6 +89,16 @@ def test_too_many_names_become_other(spark: SparkSession) -> None:
     assert found == [(1, "None", 7), (1, "a", 5), (1, "b", 3), (1, OTHER, 1), (2, "c", 1)]
 
 
+def test_names_that_a_table_has_not_kept_become_other(spark: SparkSession) -> None:
+    from scale0_pipeline.transforms.names import OTHER, as_in
+
+    schema = "day int, service string, count bigint"
+    rows = spark.createDataFrame([(1, "a", 5), (1, "b", 3), (1, None, 7), (2, "b", 1)], schema)
+    table = spark.createDataFrame([(1, "a", 5), (1, OTHER, 3), (1, None, 7), (2, "b", 1)], schema)
+    found = [(row["day"], row["service"], row["count"]) for row in dicts(as_in(rows, table, "service", "day"))]
+    assert sorted(found, key=str) == [(1, "a", 5), (1, OTHER, 3), (1, None, 7), (2, "b", 1)]
+
+
 def test_a_broken_rule_says_which_row_breaks_it(spark: SparkSession) -> None:
     from scale0_pipeline import quality
     from scale0_pipeline.transforms import silver

@@ -19,7 +19,7 @@ from scale0_pipeline.buckets import SHARES
 from scale0_pipeline.schema import TABLES
 from scale0_pipeline.transforms import facts, fail_overs
 from scale0_pipeline.transforms.buckets import bucket_at, middle_us, percentiles, ranked
-from scale0_pipeline.transforms.names import capped
+from scale0_pipeline.transforms.names import as_in, too_many, without
 from scale0_pipeline.transforms.window import Window, floor_to, of_the_window
 from scale0_pipeline.units import HOUR_US
 
@@ -44,12 +44,15 @@ PART_SHARES: Final = {"p50": 0.5, "p99": 0.99}
 def service_1m(inputs: Mapping[str, DataFrame], window: Window) -> DataFrame:
     """gold/service_1m of the window's days."""
     keys = ("minute_us", "service", "day")
-    rows = capped(corrected_minutes(inputs, window), "service", "day")
+    rows = corrected_minutes(inputs, window)
     counted = F.sum("count").alias("count")
     outcomes = [_counted(F.col("outcome") == outcome).alias(name) for name, outcome in OUTCOMES.items()]
     codes = [_counted(F.col("code").isin(*codes)).alias(name) for name, codes in CODES.items()]
-    sums = rows.groupBy(*keys).agg(counted, *outcomes, *codes, *_totals(SUMS), *_latest("batch"))
-    services = _bounded(sums, _latencies(rows.select(*keys, "bucket", "count"), keys), keys)
+    by_name = rows.groupBy(*keys).agg(counted, *outcomes, *codes, *_totals(SUMS), *_latest("batch"))
+    excess = too_many(by_name, "service", "day")
+    sums = _added_up(without(by_name, excess, "service", "day"), keys)
+    buckets = without(rows.select(*keys, "bucket", "count"), excess, "service", "day")
+    services = _bounded(sums, _latencies(buckets, keys), keys)
     share = _completeness(inputs, ("day", "hour_us"))
     hour = floor_to("minute_us", HOUR_US)
     joined = services.withColumn("hour_us", hour).join(F.broadcast(share), ["day", "hour_us"], "left")
@@ -82,14 +85,19 @@ def _rolled_up(inputs: Mapping[str, DataFrame], window: Window, name: str, perio
     hour = floor_to("minute_us", HOUR_US)
     keys = (*period, "service")
     minutes = of_the_window(inputs["gold/service_1m"], window).withColumn("hour_us", hour)
-    sums = minutes.groupBy(*keys).agg(*_totals(("count", *OUTCOMES, *CODES, *SUMS)), *_latest("revision"))
-    rows = capped(corrected_minutes(inputs, window), "service", "day").withColumn("hour_us", hour)
+    sums = _added_up(minutes, keys)
+    rows = as_in(corrected_minutes(inputs, window), minutes, "service", "day").withColumn("hour_us", hour)
     buckets = rows.groupBy(*keys, "bucket").agg(F.sum("count").alias("count"))
     services = _bounded(sums, _latencies(buckets, keys), keys)
     parts = _parts(_corrected_split(inputs, window), keys)
     share = _completeness(inputs, period)
     joined = services.join(parts, list(keys), "left").join(F.broadcast(share), list(period), "left")
     return joined.select(*TABLES[name].names)
+
+
+def _added_up(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Rows of a service's sums with equal keys as one."""
+    return rows.groupBy(*keys).agg(*_totals(("count", *OUTCOMES, *CODES, *SUMS)), *_latest("revision"))
 
 
 def _totals(names: Sequence[str]) -> list[Column]:
