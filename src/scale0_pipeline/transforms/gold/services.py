@@ -86,9 +86,10 @@ def _rolled_up(inputs: Mapping[str, DataFrame], window: Window, name: str, perio
     keys = (*period, "service")
     minutes = of_the_window(inputs["gold/service_1m"], window).withColumn("hour_us", hour)
     sums = _added_up(minutes, keys)
-    rows = as_in(corrected_minutes(inputs, window), minutes, "service", "day").withColumn("hour_us", hour)
-    buckets = rows.groupBy(*keys, "bucket").agg(F.sum("count").alias("count"))
-    services = _bounded(sums, _latencies(buckets, keys), keys)
+    rows = corrected_minutes(inputs, window).withColumn("hour_us", hour)
+    # Summed before names are looked up: there are far fewer rows then.
+    by_name = rows.groupBy(*keys, "bucket").agg(F.sum("count").alias("count"))
+    services = _bounded(sums, _latencies(as_in(by_name, minutes, "service", "day"), keys), keys)
     parts = _parts(_corrected_split(inputs, window), keys)
     share = _completeness(inputs, period)
     joined = services.join(parts, list(keys), "left").join(F.broadcast(share), list(period), "left")
