@@ -38,8 +38,10 @@ def doubled(inputs: Mapping[str, DataFrame], window: Window) -> DataFrame:
     """silver/doubled of the window's days."""
     tasks = inputs["silver/tasks"].where((F.col("role") == "origin") & (F.col("outcome") != "refused"))
     near = _near(tasks, moments(inputs["silver/notes"]), AROUND_US)
-    # Of most tasks nothing but the key is needed: they were settled once.
-    copies = for_each_day(near.select("day", "ts_us", *KEY, *TASK), window, LOOKBACK_DAYS)
+    # Most tasks were settled once, and of them a number is enough. Numbers that meet by chance are told apart below.
+    numbered = near.withColumn("number", F.xxhash64(*TASK))
+    twice = numbered.groupBy("number").agg(F.count("*").alias("times")).where("times > 1").select("number")
+    copies = for_each_day(numbered.join(F.broadcast(twice), "number", "left_semi"), window, LOOKBACK_DAYS)
     same = Over.partitionBy("for_day", *TASK).orderBy("ts_us", *KEY)
     ranked = copies.withColumns(
         {
@@ -49,8 +51,7 @@ def doubled(inputs: Mapping[str, DataFrame], window: Window) -> DataFrame:
         }
     )
     surplus = ranked.where((F.col("_place") > 1) & (F.col("day") == F.col("for_day")))
-    known = F.broadcast(surplus.select(*KEY, "first_broker", "first_us"))
-    return near.join(known, list(KEY)).select(*TABLES["silver/doubled"].names)
+    return surplus.select(*TABLES["silver/doubled"].names)
 
 
 def failovers(inputs: Mapping[str, DataFrame], window: Window) -> DataFrame:
