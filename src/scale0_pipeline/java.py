@@ -89,6 +89,18 @@ def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
     return base / "scale0"
 
 
+def keep_text(name: str, text: str) -> Path:
+    """A file in the cache with this text, for programs that read nothing but files; whole, whoever else writes it."""
+    path = cache_dir() / name
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    return path
+
+
 def major_of(version: str) -> int:
     """17 of `17.0.15`, and 8 of `1.8.0_392`, as versions were written up to that one."""
     numbers = [int(number) for number in re.findall(r"\d+", version)]

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from scale0_pipeline import connect, faststart
 from scale0_pipeline.errors import PipelineError
-from scale0_pipeline.java import Java, cache_dir, use_java
+from scale0_pipeline.java import Java, keep_text, use_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,11 +36,14 @@ CURE: Final = "scale0 pipeline doctor tells what is missing"
 
 ALWAYS: Final = {
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.codegen.aggregate.map.twolevel.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
 }
+"""Sums are made in one map: a small one before it, as Spark has it, is full at once when minutes and latencies are
+keys, and is code to be made for each query."""
 DRIVER_MEMORY: Final = "2g"
 ON_ONE_MACHINE: Final = {
     "spark.driver.host": "127.0.0.1",
@@ -175,7 +178,7 @@ def _settings(master: str, java: Java, given: Mapping[str, str], *, is_test: boo
     made = {**ALWAYS, **(ON_ONE_MACHINE if is_here else {}), **(IN_TESTS if is_test else {}), **given}
     if master.startswith("local") and "spark.sql.shuffle.partitions" not in made:
         made["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 1))
-    options = [f"-Dlog4j2.configurationFile={_logging_file().as_uri()}"]
+    options = [f"-Dlog4j2.configurationFile={keep_text('spark/log4j2.properties', _LOGGING).as_uri()}"]
     asked = made.get("spark.driver.extraJavaOptions", "")
     collector = [] if "GC" in asked else [COLLECTOR_OPTION]  # there can be only one
     is_ours = master.startswith("local") and made["spark.driver.memory"] == DRIVER_MEMORY and "-Xms" not in asked
@@ -202,18 +205,6 @@ def _start(master: str, app: str, settings: Mapping[str, str]) -> SparkSession:
     if not master.startswith("local"):
         ship_code(spark)
     return spark
-
-
-def _logging_file() -> Path:
-    """The settings of Spark's log, as a file, for log4j reads nothing else."""
-    path = cache_dir() / "spark" / "log4j2.properties"
-    if not path.exists() or path.read_text(encoding="utf-8") != _LOGGING:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=".log4j2.", dir=path.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(_LOGGING)
-        os.replace(temporary, path)
-    return path
 
 
 def _first_line(error: BaseException) -> str:

@@ -20,6 +20,7 @@ import msgspec
 from scale0.telemetry import catalogue
 from scale0.telemetry.catalogue import Position
 from scale0.telemetry.place import Place
+from scale0_pipeline import compiling
 from scale0_pipeline.errors import NothingRecorded
 from scale0_pipeline.jobs import backfill as backfilling
 from scale0_pipeline.jobs import compaction, imports
@@ -186,7 +187,7 @@ def follow(
     derived: Sequence[Derived] = DERIVED,
 ) -> Summary:
     """Keep all tables fresh until `stop` is set."""
-    with _writer(Place(place_url), master, progress, appended, derived) as writer:
+    with _writer(Place(place_url), master, progress, appended, derived, is_brief=False) as writer:
         run = Run(writer)
         writer.lease.on_renew = writer.tell
         run.stream(interval_s=interval_s, stop=stop)
@@ -237,7 +238,10 @@ def _writer(
     appended: Sequence[Growing],
     derived: Sequence[Derived],
     lease: str = "pipeline",
+    *,
+    is_brief: bool = True,
 ) -> Iterator[Writer]:
     """A writer with a session and a lease. The lease comes first: to be refused should not take a JVM's start."""
-    with Lease(place, lease) as held, running_session(master) as spark:
+    settings = {"spark.driver.extraJavaOptions": compiling.java_options()} if is_brief else {}
+    with Lease(place, lease) as held, running_session(master, settings=settings) as spark:
         yield Writer(spark, place, held, appended, derived, progress)
