@@ -1,8 +1,10 @@
 """The load on ZeroMQ brokers: one client with many tasks in flight, and raw workers that echo, in one process.
 
 It must not be the bottleneck, so it is a small C program, compiled when needed with the machine's compiler against the
-libzmq that pyzmq brings; where there is no compiler, `load_python.py` does the same and the table says so. Frames that
-need msgpack are made here, with the codec's own functions, and handed over in a file.
+libzmq that pyzmq brings; where there is no compiler, `load_python.py` does the same and the table says so. A benchmark
+that asks how much a broker costs under a load that Python can make asks for that one. Both speak bundles to who takes
+them, as our libraries do. Frames that need msgpack are made here, with the codec's own functions, and handed over in a
+file.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ class Load(msgspec.Struct, frozen=True):
     rate: int = 0  # tasks a second, whose latencies are noted; 0: the next one as soon as one is answered
     is_even: bool = False  # heartbeats are spread over the interval; else each counts from when its worker was ready
     name: str = "bench"  # how the identities begin; loads on one network need different ones
+    is_compiled: bool = True  # where there is a compiler; else it is written in Python
 
 
 class Generator(msgspec.Struct):
@@ -62,8 +65,8 @@ def running(
     stamp = time.monotonic_ns()
     page = Page(directory / f"load-{stamp}.page", create=True)
     records = directory / f"load-{stamp}.records"
-    program = compiled(directory)
-    records.write_bytes(_records(load, bundles=program is not None))
+    program = compiled(directory) if load.is_compiled else None
+    records.write_bytes(_records(load))
     command = [str(program)] if program else [sys.executable, str(HERE / "load_python.py")]
     serving = load.workers if load.serving < 0 else load.serving
     command += [str(page.path), str(records), frontend, backend, "native" if is_native else "plain"]
@@ -91,14 +94,14 @@ def compiled(directory: Path) -> Path | None:
     return program if result.returncode == 0 else None
 
 
-def _records(load: Load, *, bundles: bool) -> bytes:
+def _records(load: Load) -> bytes:
     """The frames that the generator copies and patches, each after its length; the order is that of `load.c`."""
     client_nonce = bytes(range(8))
     task_id = make_id(id_prefix(f"{load.name}-client", client_nonce), 0)
     offer, other = ServiceOffer(SERVICE), ServiceOffer(OTHER_SERVICE)
     messages: list[tuple[dialects.Dialect, Message]] = [
         (dialects.CLIENT, Task(task_id, SERVICE, (b"x" * load.body_bytes,), remaining_ms=60_000)),
-        (dialects.CLIENT, Connect(identity=f"{load.name}-client", nonce=client_nonce, bundles=bundles)),
+        (dialects.CLIENT, Connect(identity=f"{load.name}-client", nonce=client_nonce, bundles=True)),
         (dialects.CLIENT, Ping(0)),
         (dialects.WORKER, _ready(offer, load)),
         (dialects.WORKER, _ready(other, load)),
@@ -107,7 +110,7 @@ def _records(load: Load, *, bundles: bool) -> bytes:
     for index in range(load.workers):
         service = SERVICE if load.serving < 0 or index < load.serving else OTHER_SERVICE
         nonce = index.to_bytes(8, "big")
-        connect = Connect(identity=f"{load.name}-w{index}", nonce=nonce, services=[service], bundles=bundles)
+        connect = Connect(identity=f"{load.name}-w{index}", nonce=nonce, services=[service], bundles=True)
         messages.append((dialects.WORKER, connect))
     _check_layout()
     frames = [codec.encode(dialect, message)[0] for dialect, message in messages]

@@ -1,4 +1,7 @@
-"""The load generator where no C compiler is at hand: the same arguments and the same work as `load.c`, but dearer.
+"""The load generator in Python: the same arguments and the same work as `load.c`, but dearer.
+
+It presses a broker as clients and workers in Python do, and stands in for `load.c` where there is no compiler. Like the
+library it asks for bundles, and what it has for one connection when it has read all that came leaves as one.
 
 Usage: load_python.py PAGE RECORDS FRONTEND BACKEND native|plain
                       WORKERS SERVING IN_FLIGHT BODY_BYTES PING_MS RATE EVENLY
@@ -10,6 +13,7 @@ import struct
 import sys
 import time
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 
 import zmq
@@ -27,6 +31,7 @@ from measure import (
     STOP,
     Page,
 )
+from scale0.protocol.bundles import bundle, is_bundle, runs, unbundle
 
 _TASK, _CLIENT_CONNECT, _CLIENT_PING, _READY, _READY_OTHER, _WORKER_PING, _WORKER_CONNECT = range(7)
 _CONFIG, _CONFIGACK, _READYOK, _PONG, _TASK_COMMAND, _TASKREPLY, _FORCENEGOTIATE, _ERROR = 2, 3, 5, 7, 8, 9, 13, 17
@@ -34,6 +39,7 @@ _AHEAD = 256
 _NOBLOCK = 1
 _VERSION_KEY = b"config_version\xc4\x10"  # in a msgpack map: the key, and that 16 bytes follow
 _NO_VERSION = bytes(16)
+_BUNDLES_TRUE = b"\xa7bundles\xc3"
 
 
 class Generator:
@@ -53,7 +59,7 @@ class Generator:
         self.workers: list[zmq.Socket[bytes]] = []
         self.client: zmq.Socket[bytes] | None = None
         self.outstanding = 0
-        self.has_started = False
+        self.has_started = self.takes_bundles = False
         self.ready = self.completed = self.errors = self.pongs = 0
         self.sequence = self.oldest = 1
         self.answered: set[int] = set()
@@ -107,23 +113,33 @@ class Generator:
         return socket
 
     def _read_socket(self, socket: zmq.Socket[bytes]) -> None:
+        replies: list[bytes] = []
         try:
             while True:
                 frames = socket.recv_multipart(_NOBLOCK)
-                if socket is self.client:
-                    self._client_got(frames)
-                elif self.is_native:
-                    self._worker_got(socket, frames)
-                else:
+                if not self.is_native and socket is not self.client:
                     socket.send_multipart(frames)
+                    continue
+                header = frames[0]
+                for message in unbundle(header) if self.is_native and is_bundle(header) else (header,):
+                    if socket is self.client:
+                        self._client_got(message)
+                    else:
+                        self._worker_got(socket, message, replies)
         except zmq.Again:
-            return
+            self._send_all(socket, replies)
 
-    def _client_got(self, frames: list[bytes]) -> None:
-        command = frames[0][6] if self.is_native else _TASKREPLY
+    def _send_all(self, socket: zmq.Socket[bytes], messages: Sequence[bytes]) -> None:
+        """In bundles, to a broker that takes them."""
+        frames = [(message,) for message in messages]
+        for run in runs(frames) if self.takes_bundles else ([each] for each in frames):
+            socket.send(bundle([message for (message,) in run]) if len(run) > 1 else run[0][0])
+
+    def _client_got(self, header: bytes) -> None:
+        command = header[6] if self.is_native else _TASKREPLY
         if command == _TASKREPLY:
             self.completed += 1
-            number = _sequence(frames[0]) if self.is_native else self.oldest
+            number = _sequence(header) if self.is_native else self.oldest
             self.answered.add(number)
             if number in self.sent_us:
                 now_us = time.monotonic_ns() // 1000
@@ -137,15 +153,16 @@ class Generator:
             self.outstanding -= 1
         elif command in (_CONFIG, _CONFIGACK):
             self.has_started = True
+            self.takes_bundles = _BUNDLES_TRUE in header
 
-    def _worker_got(self, socket: zmq.Socket[bytes], frames: list[bytes]) -> None:
-        header, index = frames[0], self.index[socket]
+    def _worker_got(self, socket: zmq.Socket[bytes], header: bytes, replies: list[bytes]) -> None:
+        index = self.index[socket]
         command = header[6]
         if command == _TASK_COMMAND:
             id_length = header[10]
             reply = bytes((_TASKREPLY, header[7], 0, 0x81, id_length)) + bytes(44) + header[54 : 54 + id_length]
             body_at = 54 + id_length + header[11] + int.from_bytes(header[12:14], "big")
-            socket.send(header[:6] + reply + header[body_at:])
+            replies.append(header[:6] + reply + header[body_at:])
         elif command in (_CONFIG, _CONFIGACK):
             self._take_config(index, command, header)
         elif command == _READYOK:
@@ -168,6 +185,7 @@ class Generator:
         """The answer to CONNECT, after which READY is said, or a push, which is counted."""
         at = header.index(_VERSION_KEY) + len(_VERSION_KEY)
         version = header[at : at + 16]
+        self.takes_bundles = _BUNDLES_TRUE in header
         if index in self.connecting:
             self.connecting.remove(index)
             self.workers[index].send(self.records[_READY if index < self.serving else _READY_OTHER])
@@ -191,15 +209,16 @@ class Generator:
             count = min(count, int((time.monotonic() - started_at) * self.rate) - self.sequence)
         template = self.records[_TASK]
         sequence_at = 54 + template[10] - 8
+        tasks = []
         for _ in range(count):
             behind = (self.sequence - self.oldest).to_bytes(4, "big")
             number = self.sequence.to_bytes(8, "big")
             if self.rate:
                 self.sent_us[self.sequence] = time.monotonic_ns() // 1000
             self.sequence += 1
-            header = template[:18] + behind + template[22:sequence_at] + number + template[sequence_at + 8 :]
-            self.client.send(header)
+            tasks.append(template[:18] + behind + template[22:sequence_at] + number + template[sequence_at + 8 :])
             self.outstanding += 1
+        self._send_all(self.client, tasks)
 
     def _ping(self) -> None:
         """A worker pings from the moment that it is ready, also while others still connect."""
