@@ -34,6 +34,14 @@ def test_no_broker_says_where_why_and_what_to_do(make: Make) -> None:
     assert others == [f"  {endpoint}: nothing listens on that port", "  start one: scale0 broker"]
 
 
+def test_start_that_is_tried_for_ever_ends_for_who_waits_and_says_why(make: Make) -> None:
+    endpoint = free_endpoint()
+    client = make(endpoint, connect_timeout=0.1, retry_forever=True)
+    with pytest.raises(Unreachable) as caught:
+        client.connect()
+    assert caught.value.tried == {endpoint: "nothing listens on that port"}
+
+
 def test_call_without_connecting_first_says_the_same(make: Make) -> None:
     with pytest.raises(Unreachable, match="nothing listens on that port"):
         make(free_endpoint(), connect_timeout=REFUSED_S).call("echo", 1)

@@ -29,7 +29,7 @@ from scale0.client.engine import Engine, Sending
 from scale0.client.options import GRACE_S, ClientOptions
 from scale0.client.record import Record
 from scale0.client.waker import Sleep
-from scale0.errors import DeadlineExceeded, Unreachable, UsageError
+from scale0.errors import DeadlineExceeded, UsageError
 from scale0.protocol.ids import show_id
 
 PARK_S: Final = 0.05  # how long the background thread stays away after the last caller
@@ -127,7 +127,7 @@ class Driver:
         try:
             self.wait(record, limit_s)
         except TimeoutError:
-            raise Unreachable({self.engine.whereabouts(): "no answer"}, limit_s) from None
+            raise self.engine.unreachable(limit_s) from None
         record.take()
 
     def look(self) -> None:

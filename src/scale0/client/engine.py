@@ -23,7 +23,7 @@ from scale0.core.client_session import ClientSession
 from scale0.core.link import Phase
 from scale0.core.participant import Connected, Failed, Keep, Note, Open, Part, ParticipantEffect, Settled, Transmit
 from scale0.core.repeatable_session import RepeatableSession
-from scale0.errors import ProtocolError, Scale0Error, UsageError
+from scale0.errors import ProtocolError, Scale0Error, Unreachable, UsageError
 from scale0.protocol import native
 from scale0.protocol.dialects import CLIENT
 from scale0.protocol.messages import Body, Command, Error, Message, TaskId, TaskReply
@@ -218,6 +218,10 @@ class Engine:
 
     def next_deadline(self) -> float:
         return self.session.next_deadline()
+
+    def unreachable(self, waited_s: float) -> Unreachable:
+        """What a start-up ends with that took too long."""
+        return Unreachable(self.session.link.troubles(), waited_s)
 
     def whereabouts(self) -> str:
         """What a wait that ended without an outcome was waiting for."""

@@ -16,7 +16,7 @@ from typing import Final
 from scale0.client.engine import Engine, Sending
 from scale0.client.options import GRACE_S, ClientOptions
 from scale0.client.record import Record
-from scale0.errors import DeadlineExceeded, Unreachable, UsageError
+from scale0.errors import DeadlineExceeded, UsageError
 from scale0.protocol.ids import show_id
 
 SPIN_S: Final = 0.001  # the shortest timer, should a deadline have passed and not moved
@@ -88,7 +88,7 @@ class LoopDriver:
         try:
             await self.wait(record, limit_s)
         except TimeoutError:
-            raise Unreachable({self.engine.whereabouts(): "no answer"}, limit_s) from None
+            raise self.engine.unreachable(limit_s) from None
         record.take()
 
     def close(self) -> None:

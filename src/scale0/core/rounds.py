@@ -98,10 +98,15 @@ class Rounds:
         """Why no broker is there, for the outcome of a task that none has seen."""
         if self._target is not None or self._sought_until_s < math.inf:
             return f"{self.endpoint}: it is being left for another broker"
+        troubles = "; ".join(f"{endpoint}: {why}" for endpoint, why in self.troubles().items())
+        return troubles or "the client was not started"
+
+    def troubles(self) -> dict[str, str]:
+        """Which addresses were asked in this round, and why none is any good so far."""
         reasons = dict(self.endpoints.tried)
         if self.endpoint:
             reasons[self.endpoint] = self._why or reasons.get(self.endpoint) or "no answer"
-        return "; ".join(f"{endpoint}: {why}" for endpoint, why in reasons.items()) or "the client was not started"
+        return reasons
 
     # --- one attempt ----------------------------------------------------------------------------------------------
 
