@@ -69,6 +69,11 @@ def test_an_unknown_service_comes_with_near_names() -> None:
     assert lines == ["404 no service `gret`", "did you mean: greet?", "what there is: scale0 services"]
 
 
+def test_near_names_that_the_broker_has_said_are_not_said_again() -> None:
+    lines = failures.explain(errors.task_error(404, "nobody announced gret; did you mean greet?", near=("greet",)))
+    assert lines == ["404 nobody announced gret; did you mean greet?", "what there is: scale0 services"]
+
+
 def test_a_handlers_exception_says_where_it_was_raised() -> None:
     traceback = 'Traceback:\n  File "a.py", line 1, in f\n  File "b.py", line 2, in g\nValueError: bad\n'
     lines = failures.explain(errors.RemoteError("ValueError", "bad", traceback))

@@ -57,7 +57,8 @@ def explain(error: BaseException) -> list[str]:
         case errors.Unreachable(tried=tried):
             return _explain_unreachable(error, tried)
         case errors.ServiceNotFound(near=near):
-            hints = [f"did you mean: {', '.join(near)}?"] if near else []
+            is_said = all(name in str(error) for name in near)  # by the broker, in its own words
+            hints = [] if is_said else [f"did you mean: {', '.join(near)}?"]
             return [str(error), *hints, "what there is: scale0 services"]
         case errors.RemoteError(remote_traceback=remote_traceback):
             last = [line for line in remote_traceback.strip().splitlines() if line.lstrip().startswith("File ")][-1:]
