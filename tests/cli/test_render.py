@@ -105,6 +105,12 @@ def test_columns_go_in_their_order_when_it_gets_narrow() -> None:
     assert lines(width=3)[0] == "NAME   COUNT"
 
 
+def test_a_column_that_is_too_wide_does_not_take_narrow_ones_along() -> None:
+    columns = (Column("NAME"), Column("SERVICES", drop=1), Column("COUNT", drop=2))
+    shown = [line.plain for line in render.table(columns, [("a", "one two three four five", "7")], width=20)]
+    assert shown == ["NAME COUNT", "a    7", "+1 column: --wide"]
+
+
 def test_wide_shows_every_column_whatever_the_width() -> None:
     assert lines(width=10, is_wide=True)[0] == "NAME   COUNT NICE TO HAVE LESS EXTRA"
 

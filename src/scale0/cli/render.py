@@ -212,13 +212,14 @@ def table(
 
 
 def _fit(columns: Sequence[Column], widths: Sequence[int], offered: list[int], width: int) -> list[int]:
-    shown = list(offered)
-    while sum(widths[index] for index in shown) + len(shown) - 1 > width:
-        droppable = [index for index in shown if columns[index].drop]
-        if not droppable:
-            break
-        shown.remove(max(droppable, key=lambda index: columns[index].drop))
-    return shown
+    """The columns that go first give way to the others; one that is too wide by itself does not take them along."""
+    shown = [index for index in offered if not columns[index].drop]
+    left = width - sum(widths[index] + 1 for index in shown) + 1
+    for index in sorted(set(offered) - set(shown), key=lambda index: columns[index].drop):
+        if widths[index] + 1 <= left:
+            shown.append(index)
+            left -= widths[index] + 1
+    return sorted(shown)
 
 
 def _line(
