@@ -574,14 +574,18 @@ def test_leaving_without_a_link_is_done_at_once() -> None:
     session = worker()
     session.receive(task(), 1.0)
     session.link_failed("disconnected", 1.1)
-    assert of(session.leave(1.15), Left)
+    effects = session.leave(1.15)
+    assert of(effects, Left)
+    assert of(effects, Note)[0].text == "leaving with 1 task unfinished: no broker is there to take the replies"
 
 
 def test_a_link_lost_while_leaving_ends_it() -> None:
     session = worker()
     session.receive(task(), 1.0)
     session.leave(1.1)
-    assert of(session.link_failed("disconnected", 1.2), Left)
+    effects = session.link_failed("disconnected", 1.2)
+    assert of(effects, Left)
+    assert "1 task unfinished: no broker is there" in of(effects, Note)[-1].text
     assert session.next_deadline() == math.inf
 
 
@@ -593,7 +597,7 @@ def test_leaving_has_a_limit() -> None:
     now, effects = run(session, 10.0)[-1]
     assert now == pytest.approx(3.1)
     assert of(effects, Left)
-    assert "1 tasks unfinished" in of(effects, Note)[0].text
+    assert "1 task unfinished" in of(effects, Note)[0].text
 
 
 def test_leaving_twice_is_leaving_once() -> None:

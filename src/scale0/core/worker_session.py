@@ -31,6 +31,8 @@ __all__ = ["Answer", "WorkerSession"]
 LEAVE_TIMEOUT_S: Final = 30.0
 STALL_S: Final = 0.02  # a full pipe is tried again after this
 
+_NOBODY: Final = "no broker is there to take the replies"
+
 _UP: Final = Phase.UP
 
 
@@ -91,7 +93,7 @@ class WorkerSession(HeldTasks):
         out: Effects = []
         self.link.tick(now, wall_s, out)
         if now >= self._leave_until_s:
-            self._leave_late(out)
+            self._leave_unfinished("the time to leave is over", out)
         if self.link.phase is not _UP:
             return out
         if now >= self._announcement.again_at_s:
@@ -171,7 +173,7 @@ class WorkerSession(HeldTasks):
             self._leave_until_s = now + leave_timeout_s
             self._say_ready(now, out)
         else:
-            self._finish(out)
+            self._leave_unfinished(_NOBODY, out)
         return out
 
     @property
@@ -194,7 +196,7 @@ class WorkerSession(HeldTasks):
         self._recall(now, out)
         self._stop()
         if self._is_leaving:
-            self._finish(out)
+            self._leave_unfinished(_NOBODY, out)
 
     def link_in_vain(self, now: float, out: Effects) -> None:
         return  # what is held is worked on meanwhile, and its replies are kept
@@ -268,8 +270,10 @@ class WorkerSession(HeldTasks):
             self._recent.forget(now)  # READYOK came after the last of them
             self.link.move(now, out)
 
-    def _leave_late(self, out: Effects) -> None:
-        out.append(Note(f"leaving with {len(self._held)} tasks unfinished: the time to leave is over"))
+    def _leave_unfinished(self, why: str, out: Effects) -> None:
+        if self._held:
+            count = len(self._held)
+            out.append(Note(f"leaving with {count} task{'s' * (count > 1)} unfinished: {why}"))
         self._finish(out)
 
     def _finish(self, out: Effects) -> None:
