@@ -13,7 +13,7 @@ FIRST, SECOND = b"11111111", b"22222222"
 
 def checks_of(nonce: bytes) -> PeerChecks:
     """`b2` is linked, in the process with this nonce."""
-    peer = SimpleNamespace(session=SimpleNamespace(nonce=nonce, serial=0))
+    peer = SimpleNamespace(session=SimpleNamespace(nonce=nonce, serial=0), is_linked=True)
     core = SimpleNamespace(network=SimpleNamespace(peers={"b2": peer}), sessions=SimpleNamespace(by_route={b"r": peer}))
     checks: Any = SimpleNamespace(host=None, world=SimpleNamespace(counts=_Counts()), core=core)
     return PeerChecks(checks)
