@@ -1,11 +1,11 @@
-"""What a peer has granted counts until its process ends, whatever the broker has forgotten of participants."""
+"""What a peer has granted counts until its process ends; what it was given takes its room before it has left."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
 
-from scale0.protocol.messages import Connect, PeerService, PeerStatus
+from scale0.protocol.messages import Connect, PeerService, PeerStatus, Task, TaskId
 from scale0.simulator.checks_peers import PeerChecks
 
 FIRST, SECOND = b"11111111", b"22222222"
@@ -52,3 +52,17 @@ def test_peer_that_was_started_anew_has_granted_nothing() -> None:
     grant(checks)
     connect(checks, SECOND)
     assert checks._credit == {}
+
+
+def test_what_was_given_to_a_peer_and_leaves_in_this_burst_takes_its_room() -> None:
+    checks = checks_of(FIRST)
+    core: Any = checks.core
+    worker = SimpleNamespace(slots={b"1": 1, b"2": 1})
+    core.network.peers["b2"].workers = {"echo": worker}
+    held_back = SimpleNamespace(worker=worker, sent_s=7.0)  # until the fallback knew of it, and nobody follows any more
+    just_now = SimpleNamespace(worker=worker, sent_s=9.0)
+    core.ledger = SimpleNamespace(entries={b"1": held_back, b"2": just_now})
+    core.stream, core.now = None, 9.0
+    assert checks._held_back("b2", "echo") == 1
+    checks._held["b2"] = {TaskId(b"1"): Task(TaskId(b"1"), "echo", (b"",), 100)}
+    assert checks._held_back("b2", "echo") == 0

@@ -8,6 +8,7 @@ once, and never passes it on. A pair of brokers has one link, and none that nobo
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from scale0.core.afar import split_options
@@ -180,9 +181,19 @@ class PeerChecks:
                 self._fail("rule 28", f"sent {show_id(task.id)} to {peer}, and {name} of its group has room")
 
     def _held_back(self, peer: str, service: str) -> int:
-        """What it will get as soon as the fallback knows of it: it takes room there already."""
-        held = self.core.stream.held.values() if self.core.stream is not None else ()
-        return sum(1 for one in held if one.worker.session.identity == peer and one.entry.service.name == service)
+        """What it was given and has not got takes room there already.
+
+        It waits until the fallback knows of it; or nobody follows any more, and it leaves later in this very burst.
+        """
+        held = self.core.stream.held if self.core.stream is not None else {}
+        waiting = [one for one in held.values() if one.worker.session.identity == peer]
+        return sum(1 for one in waiting if one.entry.service.name == service) + self._leaves_now(peer, service, held)
+
+    def _leaves_now(self, peer: str, service: str, held: Container[bytes]) -> int:
+        entries, had = self.core.ledger.entries, self._held.get(peer, {})
+        worker = self.core.network.peers[peer].workers.get(service)
+        given = [entries.get(id_) for id_ in worker.slots if id_ not in held and id_ not in had] if worker else []
+        return sum(1 for one in given if one is not None and one.worker is worker and one.sent_s < self.core.now)
 
     def _answered(self, peer: str, id_: bytes, is_final: bool) -> None:
         """I2: an answer goes only to the broker that asked."""
