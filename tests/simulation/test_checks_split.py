@@ -116,6 +116,17 @@ def test_task_that_the_other_gave_out_while_one_was_slow_is_excused() -> None:
     assert pairs.splits.excuse(TOKEN)
 
 
+def test_task_that_the_other_gave_out_while_one_was_to_hand_over_is_excused_if_that_goes_on() -> None:
+    pairs = Pairs(is_slow=True)
+    pairs.hosts["prim"].is_paused = False
+    pairs.hosts["prim"].broker.state.mode = "holding"
+    pairs.look(11.0)
+    pairs.give_out("back", 6, 11.5)
+    pairs.hosts["prim"].broker.state.mode = "active"
+    pairs.look(12.0)
+    assert pairs.splits.excuse(TOKEN, by_both=False)
+
+
 def test_task_that_was_given_out_before_the_slow_one_stood_still_is_not_excused() -> None:
     pairs = Pairs(is_slow=True)
     pairs.serve_and_die("back", given_out_s=11.0)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 CONFIGURES = (Config, ConfigAck)  # made once: a union of types in a check is built each time
 ANSWERS = (Pong, ReadyOk)
+SERVING = ("active", "holding", "draining")
 
 
 class Splits:
@@ -143,7 +144,11 @@ class Splits:
 
 
 def is_active(host: BrokerHost) -> bool:
-    """Whether it serves, as one of a pair or because it has heard that there is none, and does not stand still."""
+    """Whether it serves, as one of a pair or because it has heard that there is none, and does not stand still.
+
+    One that is to hand over serves until it has: it takes tasks in, says what is too late, and goes on with what waits
+    if its partner is lost meanwhile.
+    """
     state = host.broker.state
     may_serve = state.pair is None or state.pair.star is Star.ACTIVE
-    return host.is_running and not host.is_paused and may_serve and state.mode in ("active", "draining")
+    return host.is_running and not host.is_paused and may_serve and state.mode in SERVING

@@ -289,6 +289,8 @@ class StarChecks:
             active = [one for one in (host, partner) if is_active(one)]
             if len(active) != 1:
                 return f"{len(active)} of {host.name} and {partner.name} are active"
+            if active[0].broker.state.mode == "holding":
+                return f"{active[0].name} has not handed over yet"
             other = partner if active[0] is host else host
             if not is_standby(other):
                 return f"{other.name} does not follow {active[0].name}"
