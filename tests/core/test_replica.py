@@ -322,6 +322,17 @@ def test_task_of_a_service_whose_workers_are_gone_waits_at_the_successor_too() -
     assert len(fallback.heard("w", Task)) == 1
 
 
+def test_task_that_waits_in_the_copy_has_been_tried_also_if_its_service_is_known_later() -> None:
+    mesh, primary, fallback = busy(tasks=0)
+    primary.say("w", WORKER, Disconnect())
+    primary.submit("ada", 1, "echo", timeout_s=100.0)
+    fallback.restart()
+    mesh.run(SETTLED_S)
+    die_and_be_asked_for(mesh, primary, fallback)
+    come_to(fallback, "w", "echo", idempotent=True)
+    assert [task.attempt for task in fallback.heard("w", Task)] == [2], "it may have left without its knowing"
+
+
 def test_task_that_was_returned_is_first_in_its_line_at_the_successor_too() -> None:
     mesh, primary, fallback = busy(tasks=3)
     primary.say("w", WORKER, Ready(services=[ServiceOffer("echo")], capacity=0, in_flight=[id_of("ada", 1)]))

@@ -136,10 +136,24 @@ def _may_repeat(state: State, service: Service, message: Task) -> bool:
 
 def judge_resent(state: State, service: Service) -> None:
     """The first worker of this service has said what its tasks are: those that must not run again end here."""
+    if service.idempotent:
+        count_unseen(state, service)
+        return
+    for entry in service.queue.entries():
+        if entry.task.flags & RESENT:
+            routing.settle_error(state, entry, Code.WORKER_LOST, OUTCOME_UNKNOWN)
+
+
+def count_unseen(state: State, service: Service) -> None:
+    """Rule 12: what waits in the copy of one that took over may have left without its knowing, if it may be repeated.
+
+    Then that was an attempt, and ours is another: so a client that has parts of its reply can tell the two apart.
+    """
     if not service.idempotent:
-        for entry in service.queue.entries():
-            if entry.task.flags & RESENT:
-                routing.settle_error(state, entry, Code.WORKER_LOST, OUTCOME_UNKNOWN)
+        return
+    for entry in service.queue.entries():
+        if entry.accepted_s <= state.started_s and entry.attempt + 1 < service.max_attempts:
+            entry.attempt += 1
 
 
 def cancel(state: State, session: Session, message: Cancel) -> None:

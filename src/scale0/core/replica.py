@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from scale0.core import broker_tasks, replication, routing
+from scale0.core import admission, broker_tasks, replication, routing
 from scale0.core.effects import Route
 from scale0.core.ledger import Entry
 from scale0.core.network import Peer
@@ -372,9 +372,8 @@ def wake(state: State, *, trusted_until_s: float) -> None:
     for task_id in lost:
         why = "it was with another broker, or with a worker that is not known here"
         routing.lose_attempt(state, state.ledger.entries[task_id], why)
-    for entry in state.ledger.entries.values():
-        if entry.is_queued and entry.service.idempotent and entry.attempt + 1 < entry.service.max_attempts:
-            entry.attempt += 1  # it may have left without our knowing: then that was an attempt, and ours is another
+    for service in state.services.by_name.values():
+        admission.count_unseen(state, service)
     if now >= trusted_until_s:
         _doubt_waiting(state)
     routing.expire_overdue(state)  # the other one had to keep these deadlines, and was silent
