@@ -451,6 +451,24 @@ def test_what_waits_in_an_old_copy_is_502_unless_it_may_be_repeated() -> None:
     assert [task.id for task in fallback.heard("v", Task)] == [id_of("ada", 2)]
 
 
+def test_what_comes_back_from_the_worker_that_had_it_in_an_old_copy_may_have_run_elsewhere() -> None:
+    mesh, primary, fallback = busy(tasks=2, capacity=2)
+    mesh.cut("prim", "back")
+    mesh.run(2 * TAKEOVER_S + SHORTLY_S)
+    primary.is_up = False
+    fallback.client("ada", epochs=SEEN)
+    services, held = ["echo"], [bytes(id_of("ada", 2))]
+    connect = Connect(
+        identity="w", nonce=WORKER_NONCE, services=services, in_flight=held, covers_ms=100_000, epochs=dict(SEEN)
+    )
+    fallback.say("w", WORKER, connect)
+    assert fallback.codes("ada") == [502], "the first never reached it, which the other one may have heard, too"
+    fallback.say("w", WORKER, Ready(services=[ServiceOffer("echo")], capacity=2, in_flight=held))
+    fallback.say("w", WORKER, TaskReply(id_of("ada", 2), (), 1, int(Status.RETURNED)))
+    assert fallback.codes("ada") == [502]
+    assert fallback.heard("w", Task) == []
+
+
 def test_what_an_old_copy_does_not_know_may_have_run() -> None:
     _, _, fallback = old_copy()
     fallback.client("ada", epochs=SEEN)

@@ -45,6 +45,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     parts: int = 0  # partial replies that went to the client
     is_cancelled: bool = False
     is_forwarded: bool = False  # its client is a peer, its origin
+    is_rivalled: bool = False  # it is in flight, by a state that another broker may have gone on from
     joined: list[bytes] = []  # bodies of partial replies, for a client that takes only one answer
 
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from scale0.core import admission, broker_tasks, replication, routing
+from scale0.core import admission, broker_tasks, changes, replication, routing
 from scale0.core.effects import Route
 from scale0.core.ledger import Entry
 from scale0.core.network import Peer
@@ -56,14 +56,14 @@ def take(state: State, session: Session, message: Stream) -> None:
         return
     peer = state.network.of(session)
     try:
-        changes = unpacked(message.changes)
-        if changes and isinstance(changes[0], Reset):
+        told = unpacked(message.changes)
+        if told and isinstance(told[0], Reset):
             pair.seq = message.seq - 1
             pair.is_whole = True
         if message.seq != pair.seq + 1 or not pair.is_whole:
             fetch(state, peer)
             return
-        for change in changes:
+        for change in told:
             _APPLY[type(change)](state, change)
     except (ProtocolError, LookupError) as error:
         # A partner that speaks otherwise than we read: its copy is of no use, and an operator should know.
@@ -388,7 +388,13 @@ def distrust(state: State) -> None:
 
 
 def _doubt_waiting(state: State) -> None:
-    """The copy is old: what waits in it may have been dispatched since, so it waits on only if it may be repeated."""
+    """The copy is old: what waits in it may have been dispatched since, so it waits on only if it may be repeated.
+
+    What is in flight in it may have come back since, and been dispatched elsewhere: it must not wait here again.
+    """
     text = "outcome unknown: the broker that took over had an old copy, and the task may have run since"
-    for entry in [entry for entry in state.ledger.entries.values() if entry.is_queued and not entry.service.idempotent]:
-        routing.settle_error(state, entry, Code.WORKER_LOST, text)
+    for entry in list(state.ledger.entries.values()):
+        if not entry.is_queued:
+            entry.is_rivalled = changes.is_streamed(entry)
+        elif not entry.service.idempotent:
+            routing.settle_error(state, entry, Code.WORKER_LOST, text)

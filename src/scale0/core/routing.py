@@ -248,6 +248,9 @@ def take_back(state: State, entry: Entry) -> None:
     if entry.is_forwarded and not entry.is_cancelled:  # rule 28: only the origin queues
         forwarding.give_back(state, entry)
         return
+    if entry.is_rivalled and not (entry.service.idempotent or entry.is_cancelled):  # it may have come back before
+        settle_error(state, entry, Code.WORKER_LOST, "outcome unknown: another broker may have given it out since")
+        return
     entry.attempt -= 1
     _queue_again(state, entry)
 
