@@ -305,6 +305,17 @@ def test_drain_whose_successor_dies_meanwhile_drains_without_it() -> None:
     assert primary.bodies("ada") == [b"done", b"done"]
 
 
+def test_drain_whose_successor_is_disabled_meanwhile_gives_out_what_waits_to_those_that_are_free() -> None:
+    mesh, primary, fallback = busy_pair()
+    primary.manage("drain")
+    primary.worker("v", "echo")
+    assert (primary.mode, primary.heard("v", Task)) == ("holding", [])
+    fallback.manage("disable")
+    mesh.run(SHORTLY_S)
+    assert primary.mode == "draining"
+    assert [task.id for task in primary.heard("v", Task)] == [id_of("ada", 2)], "though v has said nothing since"
+
+
 def test_drain_of_the_standby_stops_it_and_the_active_one_serves_on() -> None:
     mesh, primary, fallback = busy_pair()
     fallback.manage("drain")

@@ -103,5 +103,6 @@ def stop_giving_way(state: State) -> None:
     if pair.is_stopping:
         pair.is_stopping = False
         modes.enter(state, "draining")
+        afar.feed_all(state)  # it finishes what it holds: what has waited meanwhile goes to whoever has room
         return
     binary_star.go_on(state)
