@@ -333,6 +333,22 @@ def test_task_that_waits_in_the_copy_has_been_tried_also_if_its_service_is_known
     assert [task.attempt for task in fallback.heard("w", Task)] == [2], "it may have left without its knowing"
 
 
+def test_attempt_that_is_counted_later_is_told_to_who_follows_by_then() -> None:
+    mesh, primary, fallback = busy(tasks=0)
+    primary.say("w", WORKER, Disconnect())
+    primary.submit("ada", 1, "echo", timeout_s=100.0)
+    fallback.restart()
+    mesh.run(SETTLED_S)
+    die_and_be_asked_for(mesh, primary, fallback)
+    primary.restart()
+    mesh.run(SETTLED_S)
+    assert star(primary) is Star.PASSIVE
+    come_to(fallback, "w", "echo", idempotent=True, capacity=0)
+    mesh.run(SHORTLY_S)
+    assert [entry.attempt for entry in primary.state.ledger.entries.values()] == [1]
+    assert copy_of(primary.state) == copy_of(fallback.state)
+
+
 def test_task_that_was_returned_is_first_in_its_line_at_the_successor_too() -> None:
     mesh, primary, fallback = busy(tasks=3)
     primary.say("w", WORKER, Ready(services=[ServiceOffer("echo")], capacity=0, in_flight=[id_of("ada", 1)]))

@@ -151,9 +151,12 @@ def count_unseen(state: State, service: Service) -> None:
     """
     if not service.idempotent:
         return
-    for entry in service.queue.entries():
-        if entry.accepted_s <= state.started_s and entry.attempt + 1 < service.max_attempts:
-            entry.attempt += 1
+    waiting = [entry for entry in service.queue.entries() if entry.accepted_s <= state.started_s]
+    unseen = [entry for entry in waiting if entry.attempt + 1 < service.max_attempts]
+    for entry in unseen:
+        entry.attempt += 1
+    if unseen and state.stream is not None and not state.stream.is_lost:
+        replication.begin(state)  # no change says this alone: who follows already gets a new copy
 
 
 def cancel(state: State, session: Session, message: Cancel) -> None:
