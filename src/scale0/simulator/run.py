@@ -86,6 +86,8 @@ def _run(scenario: Scenario, trace: Trace | None, look: Look | None) -> Result:
         trace.world = world
     steps, end_s = (sys.maxsize, START_S + scenario.hours * 3600) if scenario.hours else (scenario.steps, math.inf)
     ending = play(world, steps, end_s, look)
+    for host in world.hosts:
+        host.let_go()
     return Result(
         scenario=scenario,
         steps_in_all=world.steps_done,
