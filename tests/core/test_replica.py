@@ -467,6 +467,24 @@ def test_what_waits_in_an_old_copy_is_502_unless_it_may_be_repeated() -> None:
     assert [task.id for task in fallback.heard("v", Task)] == [id_of("ada", 2)]
 
 
+def test_what_an_old_copy_does_not_know_may_have_run_also_for_who_follows_from_there() -> None:
+    mesh, primary, fallback = old_copy()
+    primary.kill()
+    fallback.client("eve", epochs=SEEN)
+    primary.restart()
+    mesh.heal()
+    mesh.run(2.0)
+    assert star(primary) is Star.PASSIVE
+    fallback.manage("handover")
+    mesh.run(SHORTLY_S)
+    assert star(primary) is Star.ACTIVE
+    come_to(primary, "w", "once")
+    primary.client("ada", epochs=SEEN)
+    primary.codes("ada")
+    primary.submit("ada", 7, "once", flags=BOTH)
+    assert (primary.codes("ada"), primary.heard("w", Task)) == ([502], [])
+
+
 def test_what_comes_back_from_the_worker_that_had_it_in_an_old_copy_may_have_run_elsewhere() -> None:
     mesh, primary, fallback = busy(tasks=2, capacity=2)
     mesh.cut("prim", "back")

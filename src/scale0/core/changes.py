@@ -6,6 +6,7 @@ Majordomo clients, and those that are too large. When they leave is the business
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from scale0.core import replication
@@ -33,8 +34,10 @@ from scale0.core.workers import Worker
 from scale0.protocol import native
 from scale0.protocol.codes import Code
 from scale0.protocol.dialects import CLIENT, WORKER
+from scale0.protocol.limits import SEQUENCE_BYTES
 from scale0.protocol.messages import Error, TaskReply
 
+SEQUENCE_MAX: Final = 2 ** (8 * SEQUENCE_BYTES) - 1
 _HEADER: Final = WORKER.header
 _NATIVE: Final = (CLIENT, WORKER)
 
@@ -42,7 +45,9 @@ _NATIVE: Final = (CLIENT, WORKER)
 
 
 def opened(state: State, session: Session) -> None:
+    """Of one that is doubted any sequence may have been here: what we do not know is not new to a successor either."""
     if session.dialect in _NATIVE:
+        is_doubted = session.is_doubted or -math.inf < session.copied_until_s <= state.now
         change = Opened(
             session.identity,
             session.nonce,
@@ -52,7 +57,7 @@ def opened(state: State, session: Session) -> None:
             session.home,
             session.config_type,  # type: ignore[arg-type]  # it was checked when it came
             session.floor,
-            session.highest,
+            SEQUENCE_MAX if is_doubted else session.highest,
             session.key,
         )
         _add(state, change)

@@ -17,7 +17,6 @@ from scale0.protocol.codes import Code
 from scale0.protocol.dialects import Dialect, Role
 from scale0.protocol.messages import Connect, Error, ForceNegotiate, TaskId
 
-SEQUENCE_MAX = 2 ** (8 * limits.SEQUENCE_BYTES) - 1
 HELD_AT_ONCE = 1000  # held messages that go out each time an absent client is heard
 
 # --- beginning --------------------------------------------------------------------------------------------------
@@ -116,7 +115,7 @@ def _begin(state: State, route: Route, dialect: Dialect, message: Connect) -> Se
     elif state.pair is not None and state.pair.name in message.epochs:
         # Rule 31: it was with this pair before, in a session that nobody knows any more. What it sent then may have
         # been dispatched, so of its tasks a copy's silence shows nothing.
-        session.highest = SEQUENCE_MAX
+        session.is_doubted = True
     state.sessions.watch(session, state.now + state.allowed_silence_s(session))
     recording.session(state, session, "opened", dialect=dialect.name, process=message.process)
     return session

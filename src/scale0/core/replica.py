@@ -363,6 +363,7 @@ def wake(state: State, *, trusted_until_s: float) -> None:
         session.last_seen_s = session.connected_s = now
         session.paces = ((now, session.highest),)  # what it sent to the other one is no pace of now
         session.copied_until_s = trusted_until_s
+        session.is_doubted = trusted_until_s <= now
         state.sessions.watch(session, now + state.allowed_silence_s(session))
     for service in state.services.by_name.values():
         if service.queue.count:  # the other has taken tasks for it: it is no unknown one, though nobody offers it now
@@ -383,7 +384,7 @@ def distrust(state: State) -> None:
     """Somebody else may have gone on from our state: what has not left may have been dispatched there."""
     replication.take_all_back(state)
     for session in state.sessions.by_identity.values():
-        session.copied_until_s = -math.inf
+        session.copied_until_s, session.is_doubted = -math.inf, True
     _doubt_waiting(state)
 
 
