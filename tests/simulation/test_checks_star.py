@@ -51,3 +51,17 @@ def test_one_that_stood_still_is_slow_as_long_as_its_partner_would_wait(
     paused_s: float, went_on_s: float, is_linked: bool, expected: bool
 ) -> None:
     assert is_slow(paused_s, went_on_s, is_linked=is_linked) is expected
+
+
+@pytest.mark.parametrize(("held_s", "expected"), [(0.5, set()), (1.0, {b"task"})])
+def test_what_a_peer_has_is_left_behind_only_if_a_handover_has_waited_for_it_long_enough(
+    held_s: float, expected: set[bytes]
+) -> None:
+    peer = SimpleNamespace(workers={"echo": SimpleNamespace(slots={b"task": 1})})
+    state = SimpleNamespace(settings=SimpleNamespace(grace_s=1.0), network=SimpleNamespace(peers={"b2": peer}))
+    host: Any = SimpleNamespace(name="prim", now=TOLD_S + held_s, broker=SimpleNamespace(state=state))
+    world: Any = SimpleNamespace(shape=object())
+    checks = StarChecks(world)
+    checks._holds_s["prim"] = TOLD_S
+    checks._gave_way(host)
+    assert checks.left_behind == expected

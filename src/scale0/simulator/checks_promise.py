@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from scale0.protocol.codes import Code
 from scale0.protocol.ids import show_id
 from scale0.protocol.messages import Error, Status, TaskId, TaskReply
 from scale0.simulator.process import Process
@@ -86,7 +87,8 @@ class PromiseChecks:
                 if self._starts[task.token]:
                     self._dishonest(task.service, task.token)
             self.world.trace.event(process.now, process.label, f"{show_id(id_)} ends: {outcome.code} {outcome.text}")
-            if self.world.must_all_be_served and not task.is_cancelled:
+            is_left = outcome.code == Code.WORKER_LOST and id_ in self.world.stars.left_behind
+            if self.world.must_all_be_served and not task.is_cancelled and not is_left:
                 self._fail("calm", f"{show_id(id_)} ended in {outcome.code} {outcome.text}, and nothing had failed")
             return
         self.outcomes[Status(outcome.status).name] += 1

@@ -69,6 +69,10 @@ class StarChecks:
         self._said: dict[tuple[str, str], str] = {}  # by broker and peer: its state
         self._asked_s: dict[str, float] = {}  # by broker: when a participant last wanted to be served
         self._ordered_s: dict[str, float] = {}  # by broker: when an operator last spoke
+        self._holds_s: dict[str, float] = {}  # by broker that waits to hand over, or for a word: since when
+        self.left_behind: set[bytes] = (
+            set()
+        )  # tasks that were with a peer when a broker had waited for them long enough
 
     # --- what brokers say and hear ----------------------------------------------------------------------------------
 
@@ -153,6 +157,10 @@ class StarChecks:
         now = pair.star if pair is not None else None
         if now is not before:
             self._changed(host, before, now)
+        if state.mode == "holding":
+            self._holds_s.setdefault(host.name, host.now)
+        elif self._holds_s:
+            self._holds_s.pop(host.name, None)
         if pair is None:
             return
         if state.mode != "passive" or pair.star not in WAITS:
@@ -224,6 +232,14 @@ class StarChecks:
                 host.knows_nothing_more()  # it served alone, until a document made it a standby
         if now is Star.YIELDING:
             host.checks.ended()  # what it holds is the other's to answer
+            self._gave_way(host)
+
+    def _gave_way(self, host: BrokerHost) -> None:
+        """Rule 31: `grace_s` is waited for what is in flight. What a peer has for longer is lost with its origin."""
+        state = host.broker.state
+        if host.now - self._holds_s.get(host.name, host.now) >= state.settings.grace_s - ROUNDING_S:
+            for peer in state.network.peers.values():
+                self.left_behind.update(id_ for worker in peer.workers.values() for id_ in worker.slots)
 
     def _serves(self, host: BrokerHost, before: Star) -> None:
         """Rule 31: the partner has just spoken; or it has been silent for takeover_timeout, and somebody asks."""
