@@ -282,6 +282,15 @@ def test_draining_broker_takes_no_sessions_and_finishes_what_peers_gave_it() -> 
     assert bodies(worker.reply(task)) == [("b2", b"done")]
 
 
+def test_what_waits_while_a_drain_is_taken_back_has_not_been_tried() -> None:
+    desk = Desk(is_settled=False)
+    desk.client("ada").submit("greet")
+    desk.manage("drain")
+    desk.manage("enable")
+    desk.worker("w", "greet", idempotent=True)
+    assert only_task(desk.sent, "w").attempt == 1
+
+
 def test_drain_that_is_taken_back_by_enable_goes_on_as_before() -> None:
     mesh, (b1, _) = network_of({"b1": {}, "b2": {}})
     b1.worker("w", "echo")

@@ -151,7 +151,7 @@ def count_unseen(state: State, service: Service) -> None:
     """
     if not service.idempotent:
         return
-    waiting = [entry for entry in service.queue.entries() if entry.accepted_s <= state.started_s]
+    waiting = [entry for entry in service.queue.entries() if entry.accepted_s <= state.woke_s]
     unseen = [entry for entry in waiting if entry.attempt + 1 < service.max_attempts]
     for entry in unseen:
         entry.attempt += 1

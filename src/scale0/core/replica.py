@@ -358,7 +358,7 @@ def _elsewhere(state: State) -> Worker:
 
 def wake(state: State, *, trusted_until_s: float) -> None:
     """The copy is the state from now on. Everybody in it has the usual time to come."""
-    now = state.now
+    now = state.woke_s = state.now
     for session in state.sessions.by_identity.values():
         session.last_seen_s = session.connected_s = now
         session.paces = ((now, session.highest),)  # what it sent to the other one is no pace of now
