@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scale0.core import binary_star, doubt, epochs, link, replica, replication, routing
+from scale0.core import binary_star, doubt, epochs, link, replica, replication, routing, takeover
 from scale0.core.broker import Broker
 from scale0.core.effects import Effect, Persist, Send
 from scale0.core.ledger import Entry
@@ -147,13 +147,13 @@ def a_task_does_not_wait_for_the_standby(patch: pytest.MonkeyPatch) -> None:
 
 @bug("at most once", "502", "rule 12")
 def an_old_copy_is_trusted(patch: pytest.MonkeyPatch) -> None:
-    right = replica.wake
-    patch.setattr(replica, "wake", lambda state, *, trusted_until_s: right(state, trusted_until_s=math.inf))
+    right = takeover.wake
+    patch.setattr(takeover, "wake", lambda state, *, trusted_until_s: right(state, trusted_until_s=math.inf))
 
 
 @bug("at most once", "502")
 def one_that_doubted_goes_on_from_where_it_stood(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(replica, "distrust", lambda state: None)
+    patch.setattr(takeover, "distrust", lambda state: None)
 
 
 @bug("copy")

@@ -29,6 +29,7 @@ from scale0.core import (
     replication,
     routing,
     standby,
+    takeover,
 )
 from scale0.core.effects import Stopped
 from scale0.core.network import Peer
@@ -86,7 +87,7 @@ def dissolve(state: State) -> None:
     state.doubt_at_s = math.inf
     if was == "holding":  # it serves, and has nobody to give way to, nor to ask
         if has_rival:
-            replica.distrust(state)
+            takeover.distrust(state)
         go_on(state)
     elif was == "passive":
         if partner is not None:  # the two meet anew, as strangers: each tells all that it offers
@@ -243,7 +244,7 @@ def _serve(state: State, event: Event) -> None:
     # One that waited goes on from where it stood; if the other may have served meanwhile, what waits may have run.
     has_rival = pair.epoch_seen > state.epoch or (event is Event.ASKED and pair.was_followed)
     if has_rival and was in (Star.DOUBTFUL, Star.YIELDING):
-        replica.distrust(state)
+        takeover.distrust(state)
     has_served, former = state.was_serving, state.epoch
     epochs.open_next(state)
     recording.failover(state, "took_over", former_epoch=former, was=was.name.lower())
@@ -258,7 +259,7 @@ def _serve(state: State, event: Event) -> None:
         modes.enter(state, "active")
         state.started_s = state.now
         state.has_settled = False
-        replica.wake(state, trusted_until_s=trusted_until_s)
+        takeover.wake(state, trusted_until_s=trusted_until_s)
     pair.is_whole = False
     _stop_if_wanted(state)
     membership.meet_all(state)

@@ -68,9 +68,7 @@ class Session:
     longest_timeout_s: float = 0.0
     settled_s: float = 0.0  # when one of its tasks was last settled
     highest: int = 0  # sequence that it has sent: a higher one is new
-    is_doubted: bool = (
-        False  # what it sent to this pair before may have been dispatched, though nobody here knows of it
-    )
+    is_doubted: bool = False  # what it sent before may have been dispatched, though nobody here knows of it
     floor: int = 1  # outcomes of lower sequences may be forgotten
     kept: dict[int, TaskReply | Error] = field(default_factory=dict)  # settled outcomes by sequence, oldest first
     heavy: dict[int, int] = field(default_factory=dict)  # bytes of the large ones among them

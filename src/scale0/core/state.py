@@ -59,8 +59,7 @@ class State:
         self.local = settings  # as its process was started
         self.settings = settings
         self.limits = settings.limits
-        self.now = now
-        self.started_s = now
+        self.now = self.started_s = now
         self.woke_s = -math.inf  # when the copy of a partner became our state
         self.wall_offset_s = wall_s - now
         self.former_clocks_s: list[float] = []  # how far our clock was behind the one it is, before each of its jumps

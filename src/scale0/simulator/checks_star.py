@@ -70,9 +70,7 @@ class StarChecks:
         self._asked_s: dict[str, float] = {}  # by broker: when a participant last wanted to be served
         self._ordered_s: dict[str, float] = {}  # by broker: when an operator last spoke
         self._holds_s: dict[str, float] = {}  # by broker that waits to hand over, or for a word: since when
-        self.left_behind: set[bytes] = (
-            set()
-        )  # tasks that were with a peer when a broker had waited for them long enough
+        self.left_behind: set[bytes] = set()  # tasks with a peer when a broker had waited for them long enough
 
     # --- what brokers say and hear ----------------------------------------------------------------------------------
 
