@@ -12,7 +12,7 @@ from scale0.core.effects import Persist, Route, Send
 from scale0.core.star import Star
 from scale0.protocol.dialects import CLIENT, MDP1_WORKER, PEER
 from scale0.protocol.majordomo import MdpReady
-from scale0.protocol.messages import Connect, Disconnect, Error, NeedBroker, PeerStatus, Task
+from scale0.protocol.messages import Connect, Disconnect, Error, NeedBroker, PeerService, PeerStatus, Task
 from scale0.protocol.network import Document
 from tests.core.mesh import CLIENT_NONCE, SETTLED_S, Mesh, Node, document_of, network_of, pair_of
 from tests.core.star_kit import SEEN, SHORTLY_S, TAKEOVER_S, die_and_be_asked_for, pair_and_third
@@ -404,6 +404,25 @@ def test_pair_is_dissolved_at_run_time_and_both_serve_for_themselves() -> None:
     mesh.run(SHORTLY_S)
     assert fallback.bodies("eve") == [b"done"]
     assert third.mode == "active"
+
+
+def test_what_a_partner_could_do_for_us_counts_when_the_pair_is_dissolved() -> None:
+    mesh, primary, _, _ = pair_and_third()
+    session = primary.peer("back").session
+    assert session is not None
+    mesh.cut("prim", "back")
+    word = PeerStatus(
+        identity="back",  # it knows already that it is nobody's fallback, and says this once
+        state="active",
+        epoch=1,
+        config_version=primary.state.config.packed_version,
+        is_full=True,
+        services=[PeerService("echo", workers=1, credit=3)],
+    )
+    primary.do(primary.broker.receive(session.route, PEER, word, mesh.now))
+    assert primary.peer("back").workers == {}, "of a pair only one has work"
+    as_pair(primary, "")
+    assert {name: worker.capacity for name, worker in primary.peer("back").workers.items()} == {"echo": 3}
 
 
 def pair_that_holds_a_task() -> tuple[Mesh, Node, Node]:

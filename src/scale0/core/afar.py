@@ -133,6 +133,20 @@ def take_credit(state: State, peer: Peer, message: PeerStatus) -> None:
         feed(state, worker)
 
 
+def note_offers(peer: Peer, message: PeerStatus) -> None:
+    """What our partner could do for us counts as soon as it is our partner no more: it says it once."""
+    if message.is_full:
+        peer.offers.clear()
+    peer.offers.update({offer.name: offer for offer in message.services})
+
+
+def count_anew(state: State, peer: Peer) -> None:
+    """What it said holds, under what is so by now; of a pair only one has work, so the partner gets nothing."""
+    if state.pair is None or peer.identity != state.pair.partner:
+        for offer in list(peer.offers.values()):
+            _take_one(state, peer, offer)
+
+
 def void_credit(state: State, peer: Peer) -> None:
     """It gets nothing more; what it holds of ours it still has."""
     peer.offers = {}
@@ -148,8 +162,7 @@ def move_tier(state: State, peer: Peer, tier: int) -> None:
     peer.tier = tier
     for worker in peer.workers.values():
         worker.tier = tier
-    for offer in list(peer.offers.values()):
-        _take_one(state, peer, offer)
+    count_anew(state, peer)
 
 
 def _take_one(state: State, peer: Peer, offer: PeerService) -> None:

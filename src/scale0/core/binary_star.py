@@ -97,6 +97,9 @@ def dissolve(state: State) -> None:
         state.started_s = state.now
         state.has_settled = False
         membership.meet_all(state)
+        return
+    if partner is not None and partner.is_linked:
+        afar.count_anew(state, partner)
 
 
 def restart(state: State) -> None:

@@ -230,6 +230,8 @@ def status(state: State, session: Session, message: PeerStatus) -> None:
     binary_star.heard(state, peer, message)  # before anything is given out: it may say that another one serves
     if state.pair is None or peer.identity != state.pair.partner:  # of a pair only one has work and workers
         afar.take_credit(state, peer, message)
+    else:
+        afar.note_offers(peer, message)
     config_service.heard(state, peer.identity, message.config_version)
 
 
