@@ -13,7 +13,9 @@ from scale0.simulator.checks_moves import MoveChecks
 HOPS = 2 * HOPS_MAX
 
 
-def violations(epochs: list[int], pairs: tuple[str, ...] = ("prim",), phase: Phase = Phase.CONNECTING) -> list[str]:
+def violations(
+    epochs: list[int], pairs: tuple[str, ...] = ("prim",), phase: Phase = Phase.CONNECTING, at: str = "here"
+) -> list[str]:
     """A participant is sent on at once after it was taken in each of `epochs`, by each of `pairs` in turn."""
     found: list[str] = []
     world: Any = SimpleNamespace(
@@ -22,7 +24,7 @@ def violations(epochs: list[int], pairs: tuple[str, ...] = ("prim",), phase: Pha
         count=lambda *_: None,
         violation=lambda rule, _text: found.append(rule),
     )
-    process: Any = Participant()
+    process: Any = Participant(at)
     checks = MoveChecks(world)
     for number, epoch in enumerate(epochs):
         checks.heard(process, ConfigAck(config_version=NO_VERSION, epoch=epoch, pair=pairs[number % len(pairs)]))
@@ -36,6 +38,9 @@ class Participant:
 
     now = 0.5
     label = "client0#1"
+
+    def __init__(self, endpoint: str) -> None:
+        self.session = SimpleNamespace(link=SimpleNamespace(endpoint=endpoint))
 
 
 def test_a_row_begins_anew_with_each_switch() -> None:
@@ -56,3 +61,7 @@ def test_a_loop_between_brokers_without_a_partner_is_found() -> None:
 
 def test_who_asks_where_it_was_told_to_go_obeys_no_longer() -> None:
     assert violations([3] * HOPS, phase=Phase.ASKING) == []
+
+
+def test_who_asks_already_where_it_is_told_to_go_follows_nobody_there() -> None:
+    assert violations([3] * HOPS, at="there") == []

@@ -65,7 +65,9 @@ class MoveChecks:
         if isinstance(message, Config | ConfigAck) and message.pair:
             self._taken(process, message.pair, message.epoch)
         if isinstance(message, ChangeBroker):
-            self._told[process] = message.endpoints
+            # Who asks there already opens no connection for it: the next one is a try of its own.
+            is_there = process.session.link.endpoint in message.endpoints
+            self._told[process] = [] if is_there else message.endpoints
         elif isinstance(message, Error) and message.code == Code.MOVED and not message.id:
             self._told[process] = message.detail.get("endpoints", [])
         else:
