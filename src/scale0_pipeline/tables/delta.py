@@ -58,6 +58,9 @@ WRITE_OPTIONS: Final = {
 OPEN_FILES: Final = "spark.sql.maxConcurrentOutputFileWriters"
 OPEN_FILES_MAX: Final = "8"  # days that a task writes side by side; rows of more days are sorted first, which is slow
 
+FEW_ROWS: Final = 500_000
+"""So many rows are read by one task: to begin another one takes longer than it would save."""
+
 Choice = Callable[[list[DataFile]], list[DataFile]]
 """Of the files that count now, those that a commit removes."""
 
@@ -132,7 +135,8 @@ class Table:
             return spark.createDataFrame([], schema)
         paths = [f"{self.uri}/{file.path}" for file in files]
         reader = spark.read.schema(schema).option("basePath", self.uri)
-        return reader.parquet(*paths).select(*(f"`{name}`" for name in schema.names))
+        rows = reader.parquet(*paths).select(*(f"`{name}`" for name in schema.names))
+        return rows.coalesce(1) if sum(file.rows for file in files) <= FEW_ROWS else rows
 
     def arrow(self, columns: list[str] | None = None, filters: Any = None) -> Any:
         """The rows that count now, as a pyarrow table, without Spark."""

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable
 
 from scale0.telemetry.place import Place
 from scale0_pipeline.errors import LeaseLost, PipelineError
+from scale0_pipeline.tables import delta
 from scale0_pipeline.tables.delta import STREAM, Stamp, Table, nullable
 from scale0_pipeline.tables.files import DataFile
 from tests.pipeline.tables.parquet import MONDAY, SCHEMA, TUESDAY, values, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 WIDER = SCHEMA.replace('"fields":[', '"fields":[{"name":"extra","type":"string","nullable":true,"metadata":{}},')
 
@@ -130,3 +135,15 @@ def test_a_table_that_is_not_there_says_which_command_comes_first(table: Table) 
     assert (table.version(), table.files()) == (0, [])
     with pytest.raises(PipelineError, match="pipeline run --once"):
         table.arrow()
+
+
+@pytest.mark.spark
+def test_a_few_rows_are_read_by_one_task(table: Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.append(write(table, {MONDAY: [1, 2], TUESDAY: [3]}, 1), stamp(1))
+    tasks = {}
+    for few in (3, 2):
+        monkeypatch.setattr(delta, "FEW_ROWS", few)
+        rows = table.frame(spark)
+        assert sorted(row.value for row in rows.collect()) == [1, 2, 3]
+        tasks[few] = rows.rdd.getNumPartitions()
+    assert tasks == {3: 1, 2: 2}
