@@ -67,3 +67,12 @@ def test_later_ready_that_lists_an_unknown_task_takes_a_slot_for_it(desk: Desk) 
     assert worker.state == "full"
     worker.say(TaskReply(stranger, (b"late",), 3))
     assert worker.state == "ready"
+
+
+def test_workers_of_the_same_services_share_one_list_of_them(desk: Desk) -> None:
+    for name, services in (("w1", ("greet", "add")), ("w2", ("greet", "add")), ("w3", ("greet",))):
+        desk.worker(name, *services).ready()
+    sessions = desk.broker.state.sessions.by_identity
+    offered = {name: session.worker.services for name, session in sessions.items() if session.worker is not None}
+    assert offered["w1"] is offered["w2"]
+    assert [service.name for service in offered["w3"]] == ["greet"]

@@ -177,7 +177,7 @@ def _take_one(state: State, peer: Peer, offer: PeerService) -> None:
             if not state.services.has_room():
                 return
             service = state.services.add(offer.name, state.now)
-        worker = peer.workers[offer.name] = Worker(session=peer.session, services=[service], tier=peer.tier)
+        worker = peer.workers[offer.name] = Worker(session=peer.session, services=(service,), tier=peer.tier)
         worker.is_negotiating = False
     service = worker.services[0]
     worker.capacity = offer.credit
@@ -286,7 +286,7 @@ def dismiss(state: State, worker: Worker, why: str) -> None:
     state.services.forget_afar(service, worker)
     slots = list(worker.slots.items())
     worker.slots.clear()
-    worker.stuck.clear()
+    worker.stuck = frozenset()
     worker.capacity = 0
     for task_id, attempt in slots:
         entry = state.ledger.entries.get(task_id)
@@ -303,7 +303,7 @@ def take_all_back(state: State, peer: Peer) -> None:
     for worker in peer.workers.values():
         slots = list(worker.slots.items())
         worker.slots.clear()
-        worker.stuck.clear()
+        worker.stuck = frozenset()
         for task_id, attempt in slots:
             entry = state.ledger.entries.get(task_id)
             if entry is not None and entry.worker is worker and entry.attempt == attempt:
@@ -316,7 +316,7 @@ def reconcile(state: State, peer: Peer, listed: list[bytes]) -> None:
     for worker in list(peer.workers.values()):
         for task_id in [task_id for task_id in worker.slots if task_id not in held]:
             attempt = worker.slots.pop(task_id)
-            worker.stuck.pop(task_id, None)
+            worker.stuck -= {task_id}
             entry = state.ledger.entries.get(task_id)
             if entry is not None and entry.worker is worker and entry.attempt == attempt:
                 routing.lose_attempt(state, entry, f"broker {peer.identity} lost it with its connection")

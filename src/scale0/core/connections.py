@@ -151,7 +151,7 @@ def reconcile(state: State, worker: Worker, listed: list[bytes], covers_s: float
     for task_id in missing:
         entry = state.ledger.entries.get(task_id)
         attempt = worker.slots.pop(task_id)
-        worker.stuck.pop(task_id, None)
+        worker.stuck -= {task_id}
         if entry is None or entry.worker is not worker or entry.attempt != attempt:
             continue
         if state.now - entry.sent_s < covers_s:
@@ -258,10 +258,10 @@ def lose_worker(state: State, worker: Worker, why: str) -> None:
     services = worker.services
     state.network.is_dirty = True
     state.network.mark(worker.session.identity)
-    assign(worker, [], {})
+    assign(worker, (), {})
     slots = list(worker.slots.items())
     worker.slots.clear()
-    worker.stuck.clear()
+    worker.stuck = frozenset()
     worker.is_negotiating = True
     for task_id, attempt in slots:
         entry = state.ledger.entries.get(task_id)

@@ -144,7 +144,7 @@ def error(state: State, session: Session, message: Error) -> None:
     if worker is None:
         return
     attempt = worker.slots.pop(message.id)  # type: ignore[call-overload]
-    worker.stuck.pop(message.id, None)  # type: ignore[call-overload]
+    worker.stuck -= {message.id}
     entry = state.ledger.entries.get(message.id)  # type: ignore[call-overload]
     if entry is not None and entry.worker is worker and entry.attempt == attempt:
         code = Code(message.code) if message.code in Code.__members__.values() else Code.WORKER_LOST

@@ -360,7 +360,7 @@ def strand(state: State, entry: Entry) -> None:
     """The task will be settled while its worker still holds it: the worker is told, and its slot counts as stuck."""
     worker = entry.worker
     if worker is not None and worker.slots.get(entry.id) == entry.attempt:
-        worker.stuck[entry.id] = None
+        worker.stuck |= {entry.id}
     _tell_cancel(state, entry)
 
 

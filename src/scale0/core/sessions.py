@@ -27,19 +27,26 @@ LATE_S = 0.1  # who looks at the silent later than that has stood still itself
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Session:
+class Presence:
+    """What each message of a participant looks at: side by side in memory, for its session may be in no cache."""
+
+    dialect: Dialect
+    route: Route
+    last_seen_s: float
+    is_absent: bool = False  # nothing can be sent: the link broke, its pipe is full, or it fell silent
+    takes_bundles: bool = False  # several messages in one, on the connection that it has now
+    worker: Worker | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Session(Presence):
     """One participant. What only clients or only workers need stands last."""
 
     identity: str
     nonce: bytes
-    dialect: Dialect
-    route: Route
     prefix: bytes  # what the ids of its tasks begin with
     connected_s: float
-    last_seen_s: float
     interval_s: float
-    takes_bundles: bool = False  # several messages in one, on the connection that it has now
-    is_absent: bool = False  # nothing can be sent: the link broke, its pipe is full, or it fell silent
     undelivered: list[TaskReply | Error] = field(default_factory=list)  # waits for it to speak again, oldest first
     undelivered_bytes: int = 0
     config_version: bytes = NO_VERSION  # the newest that it named
@@ -61,7 +68,6 @@ class Session:
     grant: Grant | None = None  # what that key may do
     copied_until_s: float = -math.inf  # until then the partner dispatches nothing that its copy, which we had, lacks
     # worker
-    worker: Worker | None = None
     services: list[str] = field(default_factory=list)  # as CONNECT named them
     # client
     open_tasks: int = 0
