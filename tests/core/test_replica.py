@@ -485,6 +485,32 @@ def test_what_an_old_copy_does_not_know_may_have_run_also_for_who_follows_from_t
     assert (primary.codes("ada"), primary.heard("w", Task)) == ([502], [])
 
 
+def test_what_the_other_was_sent_while_both_served_may_have_run_also_for_who_follows_from_there() -> None:
+    mesh, primary, fallback = pair_of()
+    primary.client("ada")
+    mesh.cut("prim", "back")
+    mesh.run(TAKEOVER_S + SHORTLY_S)
+    come_to(fallback, "w", "once")
+    fallback.client("ada", epochs=SEEN)
+    fallback.submit("ada", 7, "once")
+    assert [task.id for task in fallback.heard("w", Task)] == [id_of("ada", 7)]
+    lost = fallback.state.epoch
+    fallback.kill()
+    fallback.restart()
+    mesh.heal()
+    mesh.run(TAKEOVER_S)
+    assert (star(primary), star(fallback)) == (Star.ACTIVE, Star.PASSIVE)
+    assert primary.state.epoch > lost
+    primary.manage("handover")
+    mesh.run(SHORTLY_S)
+    assert star(fallback) is Star.ACTIVE
+    come_to(fallback, "w", "once")
+    fallback.client("ada", epochs=SEEN)
+    fallback.codes("ada")
+    fallback.submit("ada", 7, "once", flags=BOTH)
+    assert (fallback.codes("ada"), fallback.heard("w", Task)) == ([502], [])
+
+
 def test_what_comes_back_from_the_worker_that_had_it_in_an_old_copy_may_have_run_elsewhere() -> None:
     mesh, primary, fallback = busy(tasks=2, capacity=2)
     mesh.cut("prim", "back")

@@ -6,6 +6,7 @@ other had. Effects are carried out in order: what is kept here comes before what
 
 from __future__ import annotations
 
+from scale0.core import takeover
 from scale0.core.effects import Persist
 from scale0.core.star import Star, next_epoch
 from scale0.core.state import State
@@ -26,6 +27,7 @@ def keep_ahead(state: State) -> None:
     pair = state.pair
     if pair is not None and pair.star is Star.ACTIVE and pair.epoch_seen > state.epoch:
         open_next(state)
+        takeover.doubt_sessions(state)
 
 
 def keep(state: State, *, is_serving: bool) -> None:

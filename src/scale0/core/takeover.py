@@ -41,9 +41,23 @@ def wake(state: State, *, trusted_until_s: float) -> None:
 def distrust(state: State) -> None:
     """Somebody else may have gone on from our state: what has not left may have been dispatched there."""
     replication.take_all_back(state)
+    _doubt_sessions(state)
+    _doubt_waiting(state)
+
+
+def doubt_sessions(state: State) -> None:
+    """The other has served meanwhile, and has lost its state: what it was sent then may have been dispatched there.
+
+    Nobody here knows what that was; so a follower must not take what its copy lacks for new either.
+    """
+    _doubt_sessions(state)
+    if state.stream is not None and not state.stream.is_lost:
+        replication.begin(state)  # no change says this alone: who follows already gets a new copy
+
+
+def _doubt_sessions(state: State) -> None:
     for session in state.sessions.by_identity.values():
         session.copied_until_s, session.is_doubted = -math.inf, True
-    _doubt_waiting(state)
 
 
 def _doubt_waiting(state: State) -> None:
