@@ -777,6 +777,17 @@ def test_a_pong_of_a_lower_epoch_ends_the_link() -> None:
     assert net.link.phase is Phase.PAUSED
 
 
+def test_an_epoch_that_a_pong_tells_while_connect_is_under_way_again_has_been_seen() -> None:
+    net = up(HOME, SPARE)
+    net.say(ack(epoch=5, pair="b1"), 0.1)
+    assert sent(net.tick(100.0), Connect)  # it stood still, and has not read yet what was sent meanwhile
+    net.say(Pong(0, 0, epoch=9), 100.0)
+    net.fail("disconnected", 100.1)
+    net.tick(net.link.next_deadline())
+    net.say(ack(epoch=8, pair="b1"), 100.3)
+    assert (net.link.epoch, net.link.phase is Phase.UP) == (9, False)
+
+
 def test_a_readyok_of_a_lower_epoch_ends_the_link() -> None:
     net = up()
     net.say(ack(pair="b1"), 0.05)

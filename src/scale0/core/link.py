@@ -193,7 +193,9 @@ class Link(Rounds):
             self._keep(out)
 
     def _pong(self, message: Pong, now: float, out: Effects) -> None:
-        if self.phase is Phase.UP and not self._has_old_epoch(message.epoch, now, out):
+        if self.phase is Phase.CONNECTING:  # anew, on the connection that it was up on: its epoch was seen all the same
+            self._see(message.epoch)
+        elif self.phase is Phase.UP and not self._has_old_epoch(message.epoch, now, out):
             self.heartbeat.clock.heard(message.echo_us, message.time_us, now)
             self.held.hear(message.config_version, now, self.heartbeat.interval_s)
 
@@ -306,15 +308,19 @@ class Link(Rounds):
     def _has_old_epoch(self, epoch: int, now: float, out: Effects) -> bool:
         """Workers and clients refuse an epoch lower than they have seen (rule 31)."""
         if not epoch or not self.pair or epoch >= self.epoch:  # those of brokers without a partner say nothing
-            if epoch:
-                self.epochs[self.pair] = min(epoch, limits.EPOCH_MAX)  # what CONNECT can name
-                if len(self.epochs) > limits.EPOCHS_MAX:
-                    del self.epochs[next(iter(self.epochs))]
+            self._see(epoch)
             return False
         why = f"its epoch {epoch} is over: epoch {self.epoch} was seen"
         out.append(Note(f"refused the broker at {self.endpoint}: {why}"))
         self._next(why, now, out)
         return True
+
+    def _see(self, epoch: int) -> None:
+        """Of a pair the highest counts; what a broker without a partner says counts as it is."""
+        if epoch > self.epoch or (epoch and not self.pair):
+            self.epochs[self.pair] = min(epoch, limits.EPOCH_MAX)  # what CONNECT can name
+            if len(self.epochs) > limits.EPOCHS_MAX:
+                del self.epochs[next(iter(self.epochs))]
 
 
 def _retry_ms(message: Error) -> int:
