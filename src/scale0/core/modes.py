@@ -157,8 +157,6 @@ def enter(state: State, mode: str) -> None:
     state.mode = mode
     state.mode_since_s = state.now
     state.network.is_dirty = True  # peers hear it soon
-    if mode in (
-        "active",
-        "joining",
-    ):  # what peers granted meanwhile counts from now on; one that joins gives out nothing
+    # What peers granted meanwhile counts from now on; one that joins gives out nothing.
+    if mode in ("active", "joining"):
         afar.feed_all(state)
