@@ -124,47 +124,65 @@ NEVER_S: Final = -1.0  # a time that did not come
 ROLES: Final = ("origin", "relay")
 OUTCOMES: Final = ("replied", "failed", "error", "refused")
 
-TASK_FIELDS: Final = (  # in the record's order; names end in _no for a name's number, in _s for the monotonic clock
+# A task's record, in its order; names end in _no for a name's number, in _s for the monotonic clock.
+OWN_FIELDS: Final = (
     ("seq", "Q"),
     ("sequence", "Q"),
-    ("nonce", "8s"),
     ("received_s", "d"),
     ("dispatched_s", "d"),
     ("settled_s", "d"),
     ("sent_us", "q"),
     ("worker_us", "q"),
-    ("client_offset_us", "q"),
-    ("worker_offset_us", "q"),
     ("wait_us", "q"),
     ("work_us", "q"),
     ("request_bytes", "I"),
     ("reply_bytes", "I"),
     ("parts", "I"),
-    ("epoch", "I"),
     ("free", "I"),
     ("queued", "I"),
     ("workers", "I"),
     ("service_no", "I"),
-    ("client_no", "I"),
-    ("worker_no", "I"),
-    ("via_no", "I"),
-    ("dialect_no", "I"),
-    ("config_version_no", "I"),
     ("worker_version_no", "I"),
     ("trace_no", "I"),
     ("code", "H"),
-    ("client_error_bits", "B"),  # the offset is known to within 2**n µs; 0: not measured
-    ("worker_error_bits", "B"),
     ("role", "B"),  # place in ROLES
     ("outcome", "B"),  # place in OUTCOMES
     ("hops", "B"),
     ("priority", "B"),
     ("attempt", "B"),
     ("earlier", "B"),  # Attempt notes that tell of its earlier attempts, with this record's seq
-    ("spare", "2x"),
+    ("own_spare", "4x"),
 )
+CLIENT_FIELDS: Final = (
+    ("nonce", "8s"),
+    ("client_offset_us", "q"),
+    ("client_no", "I"),
+    ("dialect_no", "I"),
+    ("client_error_bits", "B"),  # the offset is known to within 2**n µs; 0: not measured
+    ("client_spare", "7x"),
+)
+HOLDER_FIELDS: Final = (  # of who had the last attempt, a worker or another broker
+    ("worker_offset_us", "q"),
+    ("worker_no", "I"),
+    ("via_no", "I"),
+    ("worker_error_bits", "B"),
+    ("holder_spare", "7x"),
+)
+HERE_FIELDS: Final = (("epoch", "I"), ("config_version_no", "I"))
+TASK_FIELDS: Final = (*OWN_FIELDS, *CLIENT_FIELDS, *HOLDER_FIELDS, *HERE_FIELDS)
 
-TASK: Final = struct.Struct("<" + "".join(code for _, code in TASK_FIELDS))
+
+def _layout(*fields: tuple[str, str]) -> str:
+    return "".join(code for _, code in fields)
+
+
+TASK: Final = struct.Struct("<" + _layout(*TASK_FIELDS))
+CLIENT_PART: Final = struct.Struct("<" + _layout(*CLIENT_FIELDS))
+HOLDER_PART: Final = struct.Struct("<" + _layout(*HOLDER_FIELDS))
+HERE_PART: Final = struct.Struct("<" + _layout(*HERE_FIELDS))
+TASK_OF_PARTS: Final = struct.Struct(f"<{_layout(*OWN_FIELDS)}{CLIENT_PART.size}s{HOLDER_PART.size}s{HERE_PART.size}s")
+"""The same record, of parts that were packed before: they are the same for many tasks."""
+assert TASK_OF_PARTS.size == TASK.size, "a record is the same however it is packed"
 
 
 class Attempt(msgspec.Struct, array_like=True):

@@ -10,6 +10,7 @@ import pytest
 from scale0.core import journal as journal_module
 from scale0.core.task_rows import ERROR, FAILED, ORIGIN, REFUSED, REPLIED
 from scale0.events import KINDS, NEVER_S, UNKNOWN_OFFSET
+from scale0.protocol.dialects import REQ_CLIENT
 from scale0.protocol.messages import Disconnect, Status
 from tests.core.desk import NONCE, Desk, only_task
 from tests.core.record_reader import Reader
@@ -69,6 +70,25 @@ def test_replied_task_leaves_one_row_with_its_whole_life(desk: Desk, reader: Rea
     assert {name: row[name] for name in expected} == expected
     assert row["settled_s"] - row["received_s"] == pytest.approx(0.25)
     assert row["dispatched_s"] == row["received_s"]
+
+
+def test_rows_say_what_was_known_of_the_clocks_when_the_task_ended(desk: Desk, reader: Reader) -> None:
+    worker, client = desk.worker("w", "greet"), desk.client("c")
+    for offset_us in (1500, -700):
+        worker.ping(has_offset=True, offset_us=offset_us, offset_bits=9)
+        client.ping(has_offset=True, offset_us=offset_us + 1, offset_bits=4)
+        worker.reply(only_task(client.submit("greet"), "w"))
+    told = [(row["worker_offset_us"], row["client_offset_us"], row["client_error_bits"]) for row in reader.read()]
+    assert told == [(1500, 1501, 4), (-700, -699, 4)]
+
+
+def test_rows_say_how_a_client_speaks_now(desk: Desk, reader: Reader) -> None:
+    worker, client = desk.worker("w", "greet"), desk.client("c")
+    worker.reply(only_task(client.submit("greet"), "w"))
+    client.dialect = REQ_CLIENT
+    client.connect(route="c2")
+    worker.reply(only_task(client.submit("greet"), "w"))
+    assert [row["dialect"] for row in reader.read()] == ["client", "req client"]
 
 
 def test_handlers_failure_is_told_from_a_reply(desk: Desk, reader: Reader) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
-from scale0.events import Attempt, Note, Records
+from scale0.events import HERE_PART, Attempt, Note, Records
 from scale0.protocol.messages import ConfigVersion
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NAMES_MAX: Final = 200_000
 OPTIONS_LOOKED_AT_BYTES_MAX: Final = 4096
+U32: Final = 0xFFFF_FFFF
 
 
 class Named(Protocol):
@@ -41,7 +42,9 @@ class Journal:
         "boot",
         "config",
         "config_no",
+        "epoch",
         "gauge_at_s",
+        "here",
         "is_forgetting",
         "last_no",
         "new_names",
@@ -65,8 +68,9 @@ class Journal:
         self.new_names: list[tuple[int, str]] = []
         self.last_no = 0  # that was given to a name
         self.void_no = 0  # this number and all below it are void
-        self.config = b""  # the packed version that was last recorded, and its number
-        self.config_no = 0
+        self.config = b""  # the packed version and the epoch that were last recorded, and what rows say of them
+        self.config_no = self.epoch = 0
+        self.here = b""
         self.is_forgetting = False
         self.refused = 0  # tasks that were never accepted
         self.gauge_at_s = -math.inf
@@ -95,16 +99,12 @@ class Journal:
         thing.name_no = self.number(name)
         return thing.name_no
 
-    def met(self, session: Session) -> int:
-        """The number of a session's identity; that of its dialect is kept beside it."""
-        session.dialect_no = self.number(session.dialect.name)
-        return self.named(session, session.identity)
-
-    def see_config(self, version: bytes) -> int:
-        """The number of the config that holds now, kept until another one does."""
-        self.config = version
+    def look_around(self, version: bytes, epoch: int) -> bytes:
+        """What rows say of the config and the epoch that hold now, kept until others do."""
+        self.config, self.epoch = version, epoch
         self.config_no = self.number(version)
-        return self.config_no
+        self.here = HERE_PART.pack(epoch & U32, self.config_no)
+        return self.here
 
     def note(self, at_s: float, kind: str, subject: str, what: str, value: int | None, detail: dict[str, Any]) -> None:
         self.seq += 1

@@ -80,6 +80,7 @@ def _is_clock_off(state: State, session: Session, message: Ping) -> bool:
     """Rule 19: three measurements in a row beyond max_clock_skew, and the session ends with 498, both clocks named."""
     session.offset_us = message.offset_us
     session.offset_bits = message.offset_bits
+    session.name_no = 0
     if abs(message.offset_us) <= state.settings.max_clock_skew_s * 1e6 or not _is_beyond(state, message):
         session.skewed = 0
         return False

@@ -54,8 +54,8 @@ class Session(Presence):
     warned_version: bytes = NO_VERSION  # the version for which it was told 426
     offset_us: int | None = None  # its clock less ours, as it measured
     offset_bits: int = 0  # to within 2**n µs; 0: it did not say
-    name_no: int = 0  # of its identity, in the journal; and of its dialect
-    dialect_no: int = 0
+    name_no: int = 0  # of its identity, in the journal; 0: its part of rows is to be made anew
+    row_part: bytes = b""  # of its tasks' rows, as their client or as who holds them
     skewed: int = 0  # measurements in a row beyond max_clock_skew
     turn: bytes | None = None  # REQ: the open request, b"" or a task's id; None when nothing may be sent
     turn_bucket: int = 0  # REQ: where the time of its PONG is filed
@@ -128,6 +128,7 @@ class Sessions:
             del self.by_route[session.route]
         session.route = route
         session.dialect = dialect
+        session.name_no = 0
         self.by_route[route] = session
 
     def close(self, session: Session) -> None:

@@ -8,8 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from scale0.core.journal import Journal, trace_of
-from scale0.events import NEVER_S, NO_NAME, TASK, UNKNOWN_OFFSET, UNKNOWN_US, Attempt
+from scale0.core.journal import U32, Journal, trace_of
+from scale0.events import (
+    CLIENT_PART,
+    HOLDER_PART,
+    NEVER_S,
+    NO_NAME,
+    TASK_OF_PARTS,
+    UNKNOWN_OFFSET,
+    UNKNOWN_US,
+    Attempt,
+)
 from scale0.protocol.codes import Code
 from scale0.protocol.dialects import PEER
 from scale0.protocol.messages import NO_VERSION, Status, Task, TaskReply
@@ -24,10 +33,10 @@ REPLIED, FAILED, ERROR, REFUSED = range(4)  # places in events.OUTCOMES
 OK: Final = int(Status.OK)
 WORKER_LOST, MOVED = int(Code.WORKER_LOST), int(Code.MOVED)
 EARLIER_MAX: Final = 16  # earlier attempts that are told of one task; the newest
-U32: Final = 0xFFFF_FFFF
+NO_HOLDER: Final = HOLDER_PART.pack(UNKNOWN_OFFSET, NO_NAME, NO_NAME, 0)
 NO_REPLY: Final = TaskReply(b"", (), time_us=0, config_version=NO_VERSION)  # type: ignore[arg-type]
 
-_pack = TASK.pack
+_pack = TASK_OF_PARTS.pack
 
 
 def replied(state: State, entry: Entry, reply: TaskReply, reply_bytes: int) -> None:
@@ -64,74 +73,90 @@ def _settled(
     journal = state.journal
     assert journal is not None, "somebody records"
     seq = journal.seq = journal.seq + 1
-    void_no, config = journal.void_no, state.config.packed_version
-    task, client, service = entry.task, entry.client, entry.service
-    config_no = journal.config_no if config is journal.config else journal.see_config(config)
-    client_no = client.name_no if client.name_no > void_no else journal.met(client)
-    nonce, earlier, role = client.nonce, 0, ORIGIN
+    void_no, config, epoch = journal.void_no, state.config.packed_version, state.epoch
+    here = journal.here
+    if config is not journal.config or epoch != journal.epoch:
+        here = journal.look_around(config, epoch)
+    task, client, service, worker = entry.task, entry.client, entry.service, entry.worker
+    role, dispatched_s = ORIGIN, entry.sent_s
     if entry.is_forwarded or code == MOVED:
-        role, nonce, client_no = RELAY, entry.id[:8], journal.number(entry.id[8:-8].decode(errors="replace"))
-    worker_no, via_no, dispatched_s, offset_us, error_bits = _holder(journal, entry, last)
-    if entry.earlier:
-        earlier = _tell_earlier(journal, seq, entry.earlier)
+        role, asker = RELAY, _client_behind(journal, client, entry)
+    else:
+        asker = client.row_part if client.name_no > void_no else _client_part(journal, client)
+    if worker is not None:
+        session = worker.session
+        holder = session.row_part if session.name_no > void_no else _holder_part(journal, session)
+        if dispatched_s < 0:  # a partner sent it, and did not say when
+            dispatched_s = NEVER_S
+    else:
+        holder, dispatched_s = _former_holder(journal, last)
     journal.tasks += _pack(
         seq,
         entry.sequence,
-        nonce,
         entry.accepted_s,
         dispatched_s,
         state.now,
         task.send_time_us,
         reply.time_us,
-        UNKNOWN_OFFSET if client.offset_us is None else client.offset_us,
-        offset_us,
         reply.wait_us,
         reply.work_us,
         entry.size,
         reply_bytes,
         entry.parts,
-        state.epoch & U32,
         entry.free,
         entry.waiting,
         len(service.workers),
         service.name_no if service.name_no > void_no else journal.named(service, service.name),
-        client_no,
-        worker_no,
-        via_no,
-        client.dialect_no,
-        config_no,
-        config_no if reply.config_version == config else _version_no(journal, reply),
+        journal.config_no if reply.config_version == config else _version_no(journal, reply),
         _trace_no(journal, task) if task.options else NO_NAME,
         code,
-        client.offset_bits,
-        error_bits,
         role,
         outcome,
         role,  # a relay is one broker away from the origin (rule 28), and the origin none
         task.priority,
         entry.attempt,
-        earlier,
+        _tell_earlier(journal, seq, entry.earlier) if entry.earlier else 0,
+        asker,
+        holder,
+        here,
     )
 
 
-def _holder(journal: Journal, entry: Entry, last: Attempt | None) -> tuple[int, int, float, int, int]:
-    """Who had the last attempt: as a worker, or as the broker that it went to; since when, and how its clock is."""
-    worker = entry.worker
-    if worker is not None:
-        session = worker.session
-        number = session.name_no
-        if number <= journal.void_no:
-            number = journal.named(session, session.identity)
-        sent_s = entry.sent_s if entry.sent_s >= 0 else NEVER_S  # a partner sent it, and did not say when
-        if session.dialect is PEER:
-            return NO_NAME, number, sent_s, UNKNOWN_OFFSET, 0
-        offset_us = session.offset_us
-        return number, NO_NAME, sent_s, UNKNOWN_OFFSET if offset_us is None else offset_us, session.offset_bits
-    if last is not None:
-        worker_no = journal.number(last.worker) if last.worker else NO_NAME
-        via_no = journal.number(last.via) if last.via else NO_NAME
-        return worker_no, via_no, last.dispatched_s, UNKNOWN_OFFSET, 0
-    return NO_NAME, NO_NAME, NEVER_S, UNKNOWN_OFFSET, 0
+def _client_part(journal: Journal, client: Session) -> bytes:
+    """What all rows of a client's tasks say of it, kept until something of it changes."""
+    number = journal.named(client, client.identity)
+    client.row_part = _client(journal, client, client.nonce, number)
+    return client.row_part
+
+
+def _client_behind(journal: Journal, peer: Session, entry: Entry) -> bytes:
+    """The client behind a peer: what is known of it stands in the task's id; clock and dialect are the peer's."""
+    return _client(journal, peer, entry.id[:8], journal.number(entry.id[8:-8].decode(errors="replace")))
+
+
+def _client(journal: Journal, session: Session, nonce: bytes, number: int) -> bytes:
+    offset_us = UNKNOWN_OFFSET if session.offset_us is None else session.offset_us
+    return CLIENT_PART.pack(nonce, offset_us, number, journal.number(session.dialect.name), session.offset_bits)
+
+
+def _holder_part(journal: Journal, session: Session) -> bytes:
+    """What all rows say of a worker, or of a broker that tasks go to, kept until something of it changes."""
+    number = journal.named(session, session.identity)
+    if session.dialect is PEER:
+        session.row_part = HOLDER_PART.pack(UNKNOWN_OFFSET, NO_NAME, number, 0)
+    else:
+        offset_us = UNKNOWN_OFFSET if session.offset_us is None else session.offset_us
+        session.row_part = HOLDER_PART.pack(offset_us, number, NO_NAME, session.offset_bits)
+    return session.row_part
+
+
+def _former_holder(journal: Journal, last: Attempt | None) -> tuple[bytes, float]:
+    """Who had the attempt that was lost last, if any was, and since when."""
+    if last is None:
+        return NO_HOLDER, NEVER_S
+    worker_no = journal.number(last.worker) if last.worker else NO_NAME
+    via_no = journal.number(last.via) if last.via else NO_NAME
+    return HOLDER_PART.pack(UNKNOWN_OFFSET, worker_no, via_no, 0), last.dispatched_s
 
 
 def _version_no(journal: Journal, reply: TaskReply) -> int:
@@ -159,45 +184,36 @@ def refused(state: State, client: Session, task: Task, code: int) -> None:
     assert journal is not None, "somebody records"
     journal.seq += 1
     journal.refused += 1
-    number = journal.number
     service = state.services.by_name.get(task.service)
     journal.tasks += _pack(
         journal.seq,
         int.from_bytes(task.id[-8:], "big"),
-        task.id[:8].ljust(8, b"\0"),
         state.now,
         NEVER_S,
         state.now,
         task.send_time_us,
         0,
-        UNKNOWN_OFFSET if client.offset_us is None else client.offset_us,
-        UNKNOWN_OFFSET,
         UNKNOWN_US,
         UNKNOWN_US,
         min(sum(map(len, task.body)), U32),
         0,
         0,
-        state.epoch & U32,
         0,
         service.queue.count if service is not None else 0,
         len(service.workers) if service is not None else 0,
-        number(task.service),
-        number(client.identity),
-        NO_NAME,
-        NO_NAME,
-        number(client.dialect.name),
-        number(state.config.packed_version),
+        journal.number(task.service),
         NO_NAME,
         _trace_no(journal, task) if task.options else NO_NAME,
         code,
-        client.offset_bits,
-        0,
         ORIGIN,
         REFUSED,
         0,
         task.priority & 255,
         0,
         0,
+        _client(journal, client, task.id[:8].ljust(8, b"\0"), journal.number(client.identity)),
+        NO_HOLDER,
+        journal.look_around(state.config.packed_version, state.epoch),
     )
 
 

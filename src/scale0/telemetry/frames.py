@@ -37,7 +37,7 @@ class Kind(IntEnum):
 _HEAD: Final = struct.Struct("<BI")
 _CHUNK: Final = struct.Struct("<4sII")
 _SEQ: Final = struct.Struct("<Q")  # the beginning of a task's record
-_MARK: Final = b"S0W1"
+_MARK: Final = b"S0W2"  # of this layout of records
 HEAD_BYTES: Final = _HEAD.size
 LOG_HEAD_BYTES: Final = _CHUNK.size
 FRAME_BYTES_MAX: Final = 64 * 1024 * 1024  # what is announced as longer is no frame
