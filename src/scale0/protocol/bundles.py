@@ -60,6 +60,11 @@ def unbundle(frame: bytes) -> list[bytes]:
     return [frame[at:end] for at, end in pairwise(ends)]
 
 
+def unbundled(frame: bytes) -> list[tuple[bytes]]:
+    """The same, each as the frames of a message of its own."""
+    return list(zip(unbundle(frame), strict=True))
+
+
 def runs(messages: Sequence[Sequence[bytes]]) -> Iterator[Sequence[Sequence[bytes]]]:
     """`messages` cut into runs, in order: each may be one bundle, or is a single message that travels alone."""
     begin = 0

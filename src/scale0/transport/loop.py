@@ -25,7 +25,7 @@ from zmq.backend import zmq_poll
 
 from scale0.core.effects import Effect, Route, Send
 from scale0.errors import ProtocolError
-from scale0.protocol.bundles import is_bundle, unbundle
+from scale0.protocol.bundles import is_bundle, unbundled
 from scale0.protocol.codec import AnyMessage, decode, dialect_of
 from scale0.protocol.dialects import Dialect
 from scale0.transport.clock import SYSTEM_CLOCK, Clock
@@ -170,11 +170,11 @@ class Loop:
         messages: Sequence[Sequence[bytes]] = (frames,)
         if len(frames) == 1 and is_bundle(frames[0]):
             try:
-                messages = [(message,) for message in unbundle(frames[0])]
+                messages = unbundled(frames[0])
             except ProtocolError as error:
                 return self._malformed(route, frames, error, now)
         self.counters.received += len(messages)
-        return [effect for each in messages for effect in self._take_one(route, each, receive, now)]
+        return self._take_all(route, messages, receive, now)
 
     def close(self) -> None:
         """Give back the wake-up pair; the ports belong to whoever opened them."""
@@ -237,12 +237,12 @@ class Loop:
                     if has_more:
                         frames = read_on(receive, frames)
                     if is_bundle(frames[0]) and len(frames) == 1:
-                        messages = unbundle(frames[0])
+                        messages = unbundled(frames[0])
                         count += len(messages) - 1
-                        batch = self._take_bundle(route, messages, core_receive, now, batch)
-                        continue
-                    dialect, message = decode(frames)
-                    effects = core_receive(route, dialect, message, now)
+                        effects = self._take_all(route, messages, core_receive, now)
+                    else:
+                        dialect, message = decode(frames)
+                        effects = core_receive(route, dialect, message, now)
                 except ProtocolError as error:
                     effects = self._malformed(route, frames, error, now)
                 except Exception:
@@ -263,25 +263,20 @@ class Loop:
             if batch:
                 self._carry_out(batch, now)
 
-    def _take_bundle(
-        self, route: Route, messages: list[bytes], receive: Receive, now: float, batch: list[Effect]
+    def _take_all(
+        self, route: Route, messages: Sequence[Sequence[bytes]], receive: Receive, now: float
     ) -> list[Effect]:
-        """Each message of a bundle as if it had come alone. Returns the batch with what is not carried out yet."""
-        for message in messages:
-            batch += self._take_one(route, (message,), receive, now)
-            if len(batch) >= FLUSH_AT:
-                self._carry_out(batch, now)
-                batch = []
-        return batch
-
-    def _take_one(self, route: Route, frames: Sequence[bytes], receive: Receive, now: float) -> list[Effect]:
-        try:
-            dialect, message = decode(frames)
-            return receive(route, dialect, message, now)
-        except ProtocolError as error:
-            return self._malformed(route, frames, error, now)
-        except Exception:
-            return self._bug("a message")
+        """Each message of a bundle as if it had come alone."""
+        effects: list[Effect] = []
+        for frames in messages:
+            try:
+                dialect, message = decode(frames)
+                effects += receive(route, dialect, message, now)
+            except ProtocolError as error:
+                effects += self._malformed(route, frames, error, now)
+            except Exception:
+                effects += self._bug("a message")
+        return effects
 
     def _carry_out(self, effects: list[Effect], now: float) -> None:
         """Send what the core asks for, in order; what comes of failed sends follows."""
