@@ -7,6 +7,7 @@ accepted = replied + errored + queued + in flight (I11), because entries come in
 from __future__ import annotations
 
 import math
+from itertools import islice
 
 import msgspec
 
@@ -19,7 +20,7 @@ from scale0.protocol.messages import Task, TaskId
 
 DEADLINE_RESOLUTION_S = 0.02
 YOUNG_S = 0.1
-NOTED = 64  # of the tasks that were settled while young, so many at most say how long their workers took
+NOTED = 64  # of the tasks that are settled while young, about so many in that time say how long their workers took
 
 
 class Entry(msgspec.Struct, eq=False, gc=False):
@@ -50,11 +51,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
 
 
 def _note_duration(entry: Entry) -> None:
-    """How long its worker took, if that has answered.
-
-    To note that of each task as it is settled would cost a busy broker some percent: the memory of so many workers is
-    cold. So it is done here, of all that took long, and of some of the others when they are looked at anyway.
-    """
+    """How long its worker took, if that has answered: of all that took long, and of some of the others."""
     if entry.settled_s and entry.worker is not None:
         entry.worker.recent.append(entry.settled_s - entry.sent_s)
 
@@ -64,10 +61,12 @@ def _deadline_of(entry: Entry) -> float:
 
 
 class Ledger:
-    """Accepted tasks by id, with their deadlines.
+    """Accepted tasks by id, in the order of their acceptance, with their deadlines.
 
     Nearly every task is settled within milliseconds. So a task is young at first, and its deadline is filed only if it
-    is still open when it is no longer young: most deadlines are never filed at all.
+    is still open when it is no longer young: most deadlines are never filed at all. The young ones are the last of all
+    entries, and nothing else remembers them: what is settled is freed at once, and its memory is used again while it
+    is still in the cache.
     """
 
     def __init__(self) -> None:
@@ -81,8 +80,9 @@ class Ledger:
         self.unrecorded_replies = 0
         self.unrecorded_errors = 0
         self._deadlines: Timetable[TaskId, Entry] = Timetable(DEADLINE_RESOLUTION_S)
-        self._young: list[Entry] = []
+        self._young = 0  # accepted since deadlines were last filed; of these, the open ones are the last entries
         self._young_until_s = math.inf
+        self._stride = 1  # of those that are settled while young, each so-and-so-manieth says how long it took
 
     @property
     def in_flight(self) -> int:
@@ -95,10 +95,9 @@ class Ledger:
         entry.client.open_tasks += 1
         if entry.deadline_s - entry.accepted_s <= YOUNG_S:
             entry.bucket = self._deadlines.add(entry.id, entry, entry.deadline_s)
-        else:
-            if not self._young:
-                self._young_until_s = entry.accepted_s + YOUNG_S
-            self._young.append(entry)
+        elif self._young_until_s == math.inf:
+            self._young_until_s = entry.accepted_s + YOUNG_S
+        self._young += 1
 
     def settle(self, entry: Entry, is_error: bool) -> None:
         """The entry's outcome is known: nothing that comes later for it counts."""
@@ -106,6 +105,8 @@ class Ledger:
         if entry.bucket:
             self._deadlines.remove(entry.id, entry.bucket)
             entry.bucket = 0
+            _note_duration(entry)
+        elif not self.replied % self._stride:
             _note_duration(entry)
         self.bytes -= entry.size
         entry.client.open_tasks -= 1
@@ -134,7 +135,7 @@ class Ledger:
         self.entries.clear()
         self.bytes = self.queued = 0
         self._deadlines.clear()
-        self._young.clear()
+        self._young = 0
         self._young_until_s = math.inf
 
     def overdue(self, now: float) -> list[Entry]:
@@ -148,7 +149,7 @@ class Ledger:
     def nearest(self, count: int) -> list[Entry]:
         """The `count` open tasks whose deadlines come next, the nearest first."""
         found = self._deadlines.soonest(count)
-        found += [entry for entry in self._young if not entry.bucket and self.entries.get(entry.id) is entry]
+        found += self._open_young()
         found.sort(key=_deadline_of)
         return found[:count]
 
@@ -160,11 +161,13 @@ class Ledger:
         """File the deadlines of those that are no longer young."""
         if now < self._young_until_s:
             return
-        entries, young = self.entries, self._young
-        for entry in young:
-            if entries.get(entry.id) is entry:
-                entry.bucket = self._deadlines.add(entry.id, entry, entry.deadline_s)
-        for entry in young[:: len(young) // NOTED + 1]:
-            _note_duration(entry)
-        young.clear()
+        for entry in self._open_young():
+            entry.bucket = self._deadlines.add(entry.id, entry, entry.deadline_s)
+        self._stride = self._young // NOTED + 1
+        self._young = 0
         self._young_until_s = math.inf
+
+    def _open_young(self) -> list[Entry]:
+        """Those whose deadlines are not filed, the oldest first."""
+        newest_first = [entry for entry in islice(reversed(self.entries.values()), self._young) if not entry.bucket]
+        return newest_first[::-1]
