@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -105,6 +106,20 @@ def test_a_recorder_that_is_killed_is_replaced_and_nothing_is_lost(fed: Fed) -> 
     assert [row["seq"] for row in rows] == list(range(1, 62))
     assert {row["service"] for row in rows[:-1]} == {"echo"}, "the new one was told the names"
     assert any("exit code -9" in said for said in fed.said)
+
+
+def test_last_words_of_a_recorder_are_heard_also_if_a_row_finds_it_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "python"
+    script.write_text("#!/bin/sh\nhead -c 1 > /dev/null\necho there is no room\nexit 1\n")
+    script.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(script))
+    fed = Fed(tmp_path / "telemetry")
+    os.waitid(os.P_PID, fed.feed.pid, os.WEXITED | os.WNOWAIT)
+    fed.feed.put(tasks(1, 1))
+    fed.feed.abandon()
+    assert fed.said == ["there is no room", "the recorder ended (exit code 1); another one is started in 0.5 s"]
 
 
 def test_a_broker_that_ends_just_after_its_recorder_was_killed_still_says_everything(

@@ -213,7 +213,6 @@ class Feed:
 
     def _look_at_recorder(self) -> None:
         if self._recorder is not None and self._recorder.poll() is not None:
-            self._listen()
             self._lost()
         if self._recorder is None and not self._is_closed and self._now() >= self._start_at_s:
             try:
@@ -230,14 +229,15 @@ class Feed:
         self._say(f"{why}; another one is started in {self._pause_s:g} s")
 
     def _lost(self) -> None:
-        """It died, or closed the pipe."""
+        """It died, or closed the pipe. Its last words may say why."""
         assert self._recorder is not None, "there was one"
         code = self._recorder.poll()
-        self._pause(f"the recorder ended (exit code {code})")
-        self._close_pipe()
         if code is None:
             self._recorder.kill()
             self._recorder.wait()
+        self._listen()
+        self._pause(f"the recorder ended (exit code {code})")
+        self._close_pipe()
         if self._recorder.stdout is not None:
             self._recorder.stdout.close()
         self._recorder = None
