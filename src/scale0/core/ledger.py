@@ -82,7 +82,7 @@ class Ledger:
         self._deadlines: Timetable[TaskId, Entry] = Timetable(DEADLINE_RESOLUTION_S)
         self._young = 0  # accepted since deadlines were last filed; of these, the open ones are the last entries
         self._young_until_s = math.inf
-        self._stride = 1  # of those that are settled while young, each so-and-so-manieth says how long it took
+        self._stride = 1  # one in so many of those that are settled while young says how long it took
 
     @property
     def in_flight(self) -> int:
