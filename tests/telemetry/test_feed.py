@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -176,6 +178,7 @@ def test_rows_that_do_not_fit_are_dropped_whole_and_told(fed: Fed, monkeypatch: 
 
 def test_what_is_kept_of_sent_rows_has_a_limit_and_names_survive_it(fed: Fed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "KEPT_BYTES", 1_000)
+    monkeypatch.setattr(feed, "BLOCK_BYTES", 500)
     fed.feed.put(tasks(1, 20))
     forgetting = Records([(6, "void")], [], [], task(21, service_no=6), is_forgetting=True)
     fed.feed.put(forgetting)
@@ -189,6 +192,39 @@ def test_what_is_kept_of_sent_rows_has_a_limit_and_names_survive_it(fed: Fed, mo
     rows = fed.rows()
     assert [row["seq"] for row in rows] == list(range(1, 42))
     assert [rows[at]["service"] for at in (0, 20, 21, 39)] == ["echo", "void", "client-1", "client-1"]
+
+
+def test_what_is_kept_of_rows_that_left_one_by_one_costs_no_more_than_the_rows(
+    fed: Fed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "KEPT_BYTES", 100_000)
+    monkeypatch.setattr(feed, "BLOCK_BYTES", 10_000)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for seq in range(1, 2_001):
+            fed.feed.put(Records([], [], [], task(seq)))
+            fed.until(fed.has_nothing_waiting)
+        held = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert 100_000 <= held <= 150_000
+
+
+def test_rows_that_left_one_by_one_are_told_again_with_their_names(fed: Fed) -> None:
+    os.kill(fed.feed.pid, signal.SIGSTOP)
+    fed.feed.put(tasks(1, 1))
+    for seq in range(2, 30):
+        fed.feed.put(Records([(5 + seq, f"name-{seq}")], [], [], task(seq, service_no=5 + seq)))
+    killed = fed.feed.pid
+    os.kill(killed, signal.SIGKILL)
+    fed.until(lambda: fed.feed.pid not in (0, killed))
+    fed.feed.put(Records([], [], [], task(30, service_no=7)))
+    fed.feed.close(30, 12.0)
+    rows = fed.rows()
+    assert [row["seq"] for row in rows] == list(range(1, 32))
+    assert [rows[at]["service"] for at in (0, 1, 28, 29)] == ["echo", "name-2", "name-29", "name-2"]
 
 
 def test_a_second_feed_waits_until_the_first_ones_recorder_has_ended(fed: Fed) -> None:

@@ -34,7 +34,8 @@ from scale0.telemetry.frames import Goodbye, Hello, Kind, Order
 
 PIPE_BYTES: Final = 1024 * 1024
 BUFFER_BYTES_MAX: Final = 16 * 1024 * 1024  # rows that wait for the pipe; beyond it they are dropped
-KEPT_BYTES: Final = 4 * 1024 * 1024  # of rows that were sent: what the pipe and a dying recorder may hold, and more
+KEPT_BYTES: Final = 3 * 1024 * 1024  # of rows that were sent: what the pipe and a dying recorder may hold, and more
+BLOCK_BYTES: Final = 128 * 1024  # chunks that were sent are kept joined, for a small one costs more than its rows
 PAUSE_S: Final = 0.5  # before a recorder that died is started again; it doubles
 PAUSE_S_MAX: Final = 30.0
 PROVEN_S: Final = 60.0  # one that lived so long is started again at once
@@ -48,7 +49,7 @@ LINES_BYTES_MAX: Final = 64 * 1024  # of what a recorder says in one look
 class Chunk(msgspec.Struct, gc=False):
     """Frames that go together, and what a reader knows after them that it did not know before."""
 
-    data: bytes
+    data: bytes | bytearray
     names: list[tuple[int, str]]
     anchor_us: int
     is_fresh: bool = False  # numbers that were told before are void in it
@@ -165,9 +166,17 @@ class Feed:
 
     def _keep(self, chunk: Chunk) -> None:
         """It was sent: remember it for a recorder that dies, and of older ones only what they told."""
-        self._kept.append(chunk)
+        last = self._kept[-1] if self._kept else None
+        if last is None or len(last.data) >= BLOCK_BYTES or last.is_forgetting or chunk.is_fresh:
+            names = list(chunk.names)
+            block = Chunk(bytearray(chunk.data), names, chunk.anchor_us, chunk.is_fresh, chunk.is_forgetting)
+            self._kept.append(block)
+        else:
+            last.data += chunk.data
+            last.names += chunk.names
+            last.anchor_us, last.is_forgetting = chunk.anchor_us, chunk.is_forgetting
         self._kept_bytes += len(chunk.data)
-        while self._kept_bytes > KEPT_BYTES:
+        while self._kept_bytes - len(self._kept[0].data) >= KEPT_BYTES:
             old = self._kept.popleft()
             self._kept_bytes -= len(old.data)
             if old.is_fresh:
