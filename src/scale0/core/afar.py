@@ -254,6 +254,8 @@ def spill(state: State) -> None:
 
 def next_spill_s(state: State) -> float:
     """When the next waiting task may go to a fallback group."""
+    if not state.ledger.queued:
+        return math.inf
     times = []
     for service in _with_fallback(state):
         entry = service.queue.head(state.now)

@@ -253,9 +253,9 @@ class Broker:
             times.append(state.config.push_at_s)
         times += (
             state.ledger.next_s(),
-            state.sessions.liveness.next_s(),
-            state.turns.next_s(),
-            state.majordomo_beats.next_s(),
+            state.sessions.liveness.next_s,
+            state.turns.next_s,
+            state.majordomo_beats.next_s,
         )
         return min(times)
 

@@ -111,7 +111,7 @@ class ClientSession(OpenTasks):
         return []
 
     def next_deadline(self) -> float:
-        return min(self.link.next_deadline(), self._due.next_s(), self._flush_at_s, self._move_at_s)
+        return min(self.link.next_deadline(), self._due.next_s, self._flush_at_s, self._move_at_s)
 
     def close(self, now: float) -> list[ParticipantEffect]:
         """A clean leave: what is open is settled as cancelled, and the broker is told."""

@@ -256,14 +256,15 @@ def take_snapshot(state: State, peer: Peer, message: Snapshot) -> None:
             _remember_lost(state, peer, told.records)
             return
         newest = told.records[-1]
+        if newest.version <= state.config.packed_version:
+            return
         document = documents.decode(newest.document, "JSON", Document)
         network_rules.check(document)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, SettingsError, IndexError) as error:
         recording.note(state, "config", "", "refused", None, sender=peer.identity, why=str(error))
         state.alarm("config_refused", f"the config that {peer.identity} sent is refused: {error}; the last good stays")
         return
-    if newest.version > state.config.packed_version:
-        _adopt(state, peer, told, newest, document)
+    _adopt(state, peer, told, newest, document)
 
 
 def _check_record(record: ConfigRecord) -> None:

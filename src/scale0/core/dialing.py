@@ -32,8 +32,8 @@ REDIAL_S = 0.1  # after a link broke; doubled with each failure, up to an interv
 
 def tick(state: State) -> None:
     """Dial whom we should: who has no link, or whose connection broke."""
-    for peer in list(state.network.peers.values()):
-        if _wants_dial(peer) and state.now >= _dial_at_s(state, peer):
+    for peer in _without_link(state):
+        if state.now >= _dial_at_s(state, peer):
             _dial(state, peer.dialing, held_of(state, peer))
     if state.network.seeds:
         for seed in _open_seeds(state):
@@ -45,7 +45,7 @@ def tick(state: State) -> None:
 
 def next_s(state: State) -> float:
     """When `tick` has something to do at the latest."""
-    times = [_dial_at_s(state, peer) for peer in state.network.peers.values() if _wants_dial(peer)]
+    times = [_dial_at_s(state, peer) for peer in _without_link(state)]
     if state.network.seeds:
         wanted = _open_seeds(state)
         times += [seed.at_s if seed.route is None else seed.until_s for seed in wanted]
@@ -56,20 +56,25 @@ def next_s(state: State) -> float:
 def _open_seeds(state: State) -> list[Dialing]:
     """Addresses that we were told to join by, while nobody but others that join is linked; but no known peer's."""
     network = state.network
-    if not network.seeds or any(not peer.is_joining for peer in network.linked()):
-        return []
+    for peer in network.peers.values():
+        if peer.is_linked and not peer.is_joining:
+            return []
     known = {peer.dialing.endpoint for peer in network.peers.values()}
     return [seed for endpoint, seed in network.seeds.items() if endpoint not in known]
 
 
 def _needless_seeds(state: State, wanted: list[Dialing]) -> list[Dialing]:
     """Addresses to join by that are still dialed, though others have answered meanwhile."""
-    dialed = [seed for seed in state.network.seeds.values() if seed.route is not None]
-    return [seed for seed in dialed if seed not in wanted]
+    return [seed for seed in state.network.seeds.values() if seed.route is not None and seed not in wanted]
 
 
-def _wants_dial(peer: Peer) -> bool:
-    return not peer.is_linked or (peer.session is not None and peer.session.is_absent and peer.dialing.route is None)
+def _without_link(state: State) -> list[Peer]:
+    """Who is to be dialed, now or later. Asked for after each message, so it is one expression."""
+    return [
+        peer
+        for peer in state.network.peers.values()
+        if not peer.is_linked or (peer.dialing.route is None and peer.session is not None and peer.session.is_absent)
+    ]
 
 
 def _dial_at_s(state: State, peer: Peer) -> float:

@@ -145,10 +145,10 @@ def next_s(state: State) -> float:
         return math.inf
     if state.mode in LEAVING:
         return state.network.move_at_s
-    times = [network.balance_at_s] if state.now < network.balance_until_s else []
+    balance_s = network.balance_at_s if state.now < network.balance_until_s else math.inf
     if network.failing_back or state.settings.failback == "automatic":
-        times.append(network.fail_back_at_s)
-    return min(times, default=math.inf)
+        return min(balance_s, network.fail_back_at_s)
+    return balance_s
 
 
 def _is_movable(state: State, session: Session) -> bool:

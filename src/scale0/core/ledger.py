@@ -155,7 +155,7 @@ class Ledger:
 
     def next_s(self) -> float:
         """When `overdue` may have something, at the earliest."""
-        return min(self._young_until_s, self._deadlines.next_s())
+        return min(self._young_until_s, self._deadlines.next_s)
 
     def grow_up(self, now: float) -> None:
         """File the deadlines of those that are no longer young."""

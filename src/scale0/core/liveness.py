@@ -191,7 +191,7 @@ def look_at_silent(state: State, *, is_late: bool = False) -> None:
     Our own pause is nobody's silence. A look that comes late shows that we stood still, and then what was said
     meanwhile is yet to be read: who seems silent gets no tasks, and has one interval more.
     """
-    is_late = is_late or state.now > state.sessions.liveness.next_s() + LATE_S
+    is_late = is_late or state.now > state.sessions.liveness.next_s + LATE_S
     for session in state.sessions.unheard(state.now):
         allowed_s = state.allowed_silence_s(session)
         quiet_s = state.now - session.last_seen_s

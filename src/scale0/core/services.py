@@ -136,10 +136,11 @@ class Services:
 
     def hear_afar(self, service: Service, worker: Worker, word: PeerService) -> bool:
         """A peer has workers of this service. True: it is the first word on whether its tasks may be repeated."""
-        had_terms = service.has_terms
+        had_terms, before = service.has_terms, service.afar.get(worker)
         service.is_announced = True
         service.afar[worker] = word
-        self.settle_terms(service)
+        if before is None or (before.idempotent, before.max_attempts) != (word.idempotent, word.max_attempts):
+            self.settle_terms(service)
         return not had_terms
 
     def forget_afar(self, service: Service, worker: Worker) -> None:

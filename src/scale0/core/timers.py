@@ -23,7 +23,7 @@ class Timetable(Generic[K, T]):
         self._per_s = 1.0 / resolution_s
         self._buckets: dict[int, dict[K, T]] = {}
         self._first = 0  # no bucket lies before it; it may be empty by now
-        self._next_s = math.inf  # when the first one ends; kept, for it is asked for after each message
+        self.next_s = math.inf  # when `due` may have something, at the earliest; asked for after each message
 
     def __len__(self) -> int:
         return sum(map(len, self._buckets.values()))
@@ -47,15 +47,15 @@ class Timetable(Generic[K, T]):
         if not held:
             del self._buckets[bucket]
             if not self._buckets:
-                self._next_s = math.inf
+                self.next_s = math.inf
 
     def clear(self) -> None:
         self._buckets.clear()
-        self._next_s = math.inf
+        self.next_s = math.inf
 
     def due(self, now: float) -> list[T]:
         """Take out everything whose time has come, oldest bucket first, in the order in which it was filed."""
-        if now < self._next_s:
+        if now < self.next_s:
             return []
         last = int(now * self._per_s)
         if (last + 1) * self._resolution_s <= now:  # the product was rounded down: `next_s` promised this bucket
@@ -69,7 +69,7 @@ class Timetable(Generic[K, T]):
         if self._buckets:
             self._set_first(min(self._buckets))
         else:
-            self._next_s = math.inf
+            self.next_s = math.inf
         return things
 
     def soonest(self, count: int) -> list[T]:
@@ -81,10 +81,6 @@ class Timetable(Generic[K, T]):
             things.extend(self._buckets[bucket].values())
         return things
 
-    def next_s(self) -> float:
-        """When `due` may have something, at the earliest."""
-        return self._next_s
-
     def _set_first(self, bucket: int) -> None:
         self._first = bucket
-        self._next_s = bucket * self._resolution_s
+        self.next_s = bucket * self._resolution_s
