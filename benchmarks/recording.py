@@ -129,10 +129,10 @@ def _frames(directory: Path, count: int) -> Iterator[Path]:
     with path.open("wb") as file:
         file.write(frames.frame(Kind.ORDER, order) + frames.frame(Kind.HELLO, Hello("bench", f"run-{count}", 10**15)))
         names = [(number, f"name-{number}") for number in range(1, _NAMES)]
-        file.write(frames.encode(Records(names, [], [Note(1, 0.0, "boot")], b"")))
+        file.write(frames.encode(Records(names, [], [Note(1, 0.0, "boot")], [])))
         rows = _rows(count)
         for first in range(0, count, _BURST):
-            file.write(frames.encode(Records([], [], [], rows[first : first + _BURST].tobytes())))
+            file.write(frames.encode(Records([], [], [], [row.tobytes() for row in rows[first : first + _BURST]])))
         file.write(frames.frame(Kind.GOODBYE, Goodbye(count + 1, 0.0)))
     try:
         yield path

@@ -144,10 +144,14 @@ OWN_FIELDS: Final = (
     ("service_no", "I"),
     ("worker_version_no", "I"),
     ("trace_no", "I"),
+)
+ENDING_FIELDS: Final = (
     ("code", "H"),
     ("role", "B"),  # place in ROLES
     ("outcome", "B"),  # place in OUTCOMES
     ("hops", "B"),
+)
+TERMS_FIELDS: Final = (
     ("priority", "B"),
     ("attempt", "B"),
     ("earlier", "B"),  # Attempt notes that tell of its earlier attempts, with this record's seq
@@ -169,7 +173,7 @@ HOLDER_FIELDS: Final = (  # of who had the last attempt, a worker or another bro
     ("holder_spare", "7x"),
 )
 HERE_FIELDS: Final = (("epoch", "I"), ("config_version_no", "I"))
-TASK_FIELDS: Final = (*OWN_FIELDS, *CLIENT_FIELDS, *HOLDER_FIELDS, *HERE_FIELDS)
+TASK_FIELDS: Final = (*OWN_FIELDS, *ENDING_FIELDS, *TERMS_FIELDS, *CLIENT_FIELDS, *HOLDER_FIELDS, *HERE_FIELDS)
 
 
 def _layout(*fields: tuple[str, str]) -> str:
@@ -177,10 +181,14 @@ def _layout(*fields: tuple[str, str]) -> str:
 
 
 TASK: Final = struct.Struct("<" + _layout(*TASK_FIELDS))
+ENDING_PART: Final = struct.Struct("<" + _layout(*ENDING_FIELDS))
 CLIENT_PART: Final = struct.Struct("<" + _layout(*CLIENT_FIELDS))
 HOLDER_PART: Final = struct.Struct("<" + _layout(*HOLDER_FIELDS))
 HERE_PART: Final = struct.Struct("<" + _layout(*HERE_FIELDS))
-TASK_OF_PARTS: Final = struct.Struct(f"<{_layout(*OWN_FIELDS)}{CLIENT_PART.size}s{HOLDER_PART.size}s{HERE_PART.size}s")
+TASK_OF_PARTS: Final = struct.Struct(
+    f"<{_layout(*OWN_FIELDS)}{ENDING_PART.size}s{_layout(*TERMS_FIELDS)}"
+    f"{CLIENT_PART.size}s{HOLDER_PART.size}s{HERE_PART.size}s"
+)
 """The same record, of parts that were packed before: they are the same for many tasks."""
 assert TASK_OF_PARTS.size == TASK.size, "a record is the same however it is packed"
 
@@ -211,13 +219,13 @@ class Note(msgspec.Struct, array_like=True):
 class Records(msgspec.Struct):
     """What a broker has to record since it was last asked, in the order in which it must be read.
 
-    `tasks` is a whole number of `TASK` records. `is_forgetting`: after these records all numbers of names are void.
+    `tasks` are `TASK` records, a row each. `is_forgetting`: after these records all numbers of names are void.
     """
 
     names: list[tuple[int, str]]
     attempts: list[Attempt]
     notes: list[Note]
-    tasks: bytes
+    tasks: list[bytes]
     is_forgetting: bool = False
 
 

@@ -46,7 +46,7 @@ class Reader:
         self.names.update(records.names)
         self.notes += records.notes
         self.attempts += records.attempts
-        for values in TASK.iter_unpack(records.tasks):
+        for values in map(TASK.unpack, records.tasks):
             row = dict(zip(FIELDS, values, strict=True))
             named = {field[:-3]: self.names[number] for field, number in row.items() if field.endswith("_no")}
             self.tasks.append(row | named)

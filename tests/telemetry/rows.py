@@ -51,7 +51,7 @@ def task(seq: int, **other: Any) -> bytes:
 
 def tasks(low: int, high: int, **other: Any) -> Records:
     """The rows `low` to `high`, all of them tasks; the first ones come with their names."""
-    records = b"".join(task(seq, settled_s=10.0 + seq / 1000, **other) for seq in range(low, high + 1))
+    records = [task(seq, settled_s=10.0 + seq / 1000, **other) for seq in range(low, high + 1)]
     return Records(NAMES if low == 1 else [], [], [], records)
 
 

@@ -78,7 +78,7 @@ def kinds(rows: list[dict[str, Any]]) -> list[tuple[int, str]]:
 
 def test_rows_arrive_and_a_goodbye_ends_them(fed: Fed) -> None:
     fed.feed.put(tasks(1, 3))
-    fed.feed.put(Records([], [], [Note(4, 11.0, "gauge")], b""))
+    fed.feed.put(Records([], [], [Note(4, 11.0, "gauge")], []))
     fed.feed.close(4, 12.0)
     rows = fed.rows()
     assert kinds(rows) == [(1, "task"), (2, "task"), (3, "task"), (4, "gauge"), (5, "boot_end")]
@@ -157,14 +157,14 @@ def test_rows_that_do_not_fit_are_dropped_whole_and_told(fed: Fed, monkeypatch: 
     fed.feed.put(tasks(1, 1))
     seq = 1
     while not fed.feed.dropped_bytes:
-        fed.feed.put(Records([], [], [], task(seq + 1) * 1 + b"".join(task(n) for n in range(seq + 2, seq + 101))))
+        fed.feed.put(Records([], [], [], [task(n) for n in range(seq + 1, seq + 101)]))
         seq += 100
     anchor = Note(seq + 1, 10.0, "anchor", value=1_000)
-    fed.feed.put(Records([(9, "late")], [], [anchor], b"".join(task(n) for n in range(seq + 2, seq + 101))))
+    fed.feed.put(Records([(9, "late")], [], [anchor], [task(n) for n in range(seq + 2, seq + 101)]))
     assert len([said for said in fed.said if "dropped" in said]) == 1
     os.kill(fed.feed.pid, signal.SIGCONT)
     fed.until(fed.has_nothing_waiting)
-    fed.feed.put(Records([], [], [], task(seq + 101, service_no=9)))
+    fed.feed.put(Records([], [], [], [task(seq + 101, service_no=9)]))
     fed.feed.close(seq + 101, 12.0)
     rows = fed.rows()
     lost = [row for row in rows if row["kind"] == "dropped"]
@@ -180,14 +180,14 @@ def test_what_is_kept_of_sent_rows_has_a_limit_and_names_survive_it(fed: Fed, mo
     monkeypatch.setattr(feed, "KEPT_BYTES", 1_000)
     monkeypatch.setattr(feed, "BLOCK_BYTES", 500)
     fed.feed.put(tasks(1, 20))
-    forgetting = Records([(6, "void")], [], [], task(21, service_no=6), is_forgetting=True)
+    forgetting = Records([(6, "void")], [], [], [task(21, service_no=6)], is_forgetting=True)
     fed.feed.put(forgetting)
-    fed.feed.put(Records(NAMES[1:], [], [], b"".join(task(n, service_no=2) for n in range(22, 40))))
+    fed.feed.put(Records(NAMES[1:], [], [], [task(n, service_no=2) for n in range(22, 40)]))
     fed.until_recorded(39)
     killed = fed.feed.pid
     os.kill(killed, signal.SIGKILL)
     fed.until(lambda: fed.feed.pid not in (0, killed))
-    fed.feed.put(Records([], [], [], task(40, service_no=2)))
+    fed.feed.put(Records([], [], [], [task(40, service_no=2)]))
     fed.feed.close(40, 12.0)
     rows = fed.rows()
     assert [row["seq"] for row in rows] == list(range(1, 42))
@@ -204,7 +204,7 @@ def test_what_is_kept_of_rows_that_left_one_by_one_costs_no_more_than_the_rows(
     try:
         before = tracemalloc.get_traced_memory()[0]
         for seq in range(1, 2_001):
-            fed.feed.put(Records([], [], [], task(seq)))
+            fed.feed.put(Records([], [], [], [task(seq)]))
             fed.until(fed.has_nothing_waiting)
         held = tracemalloc.get_traced_memory()[0] - before
     finally:
@@ -216,11 +216,11 @@ def test_rows_that_left_one_by_one_are_told_again_with_their_names(fed: Fed) -> 
     os.kill(fed.feed.pid, signal.SIGSTOP)
     fed.feed.put(tasks(1, 1))
     for seq in range(2, 30):
-        fed.feed.put(Records([(5 + seq, f"name-{seq}")], [], [], task(seq, service_no=5 + seq)))
+        fed.feed.put(Records([(5 + seq, f"name-{seq}")], [], [], [task(seq, service_no=5 + seq)]))
     killed = fed.feed.pid
     os.kill(killed, signal.SIGKILL)
     fed.until(lambda: fed.feed.pid not in (0, killed))
-    fed.feed.put(Records([], [], [], task(30, service_no=7)))
+    fed.feed.put(Records([], [], [], [task(30, service_no=7)]))
     fed.feed.close(30, 12.0)
     rows = fed.rows()
     assert [row["seq"] for row in rows] == list(range(1, 32))

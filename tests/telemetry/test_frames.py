@@ -12,7 +12,7 @@ from scale0.telemetry.frames import Goodbye, Hello, Kind, Malformed, Order
 from tests.telemetry.rows import HELLO, NAMES, note, task
 
 RECORDS = Records(
-    NAMES, [Attempt(2, "w", "", 1.0, 2.0, "lost")], [note(1, detail={"a": [1, None]})], task(2) + task(3), True
+    NAMES, [Attempt(2, "w", "", 1.0, 2.0, "lost")], [note(1, detail={"a": [1, None]})], [task(2), task(3)], True
 )
 
 
@@ -22,11 +22,11 @@ def test_records_come_out_in_the_order_in_which_they_must_be_read() -> None:
     assert frames.read_names(found[Kind.NAMES]) == NAMES
     assert frames.read_attempts(found[Kind.ATTEMPTS]) == RECORDS.attempts
     assert frames.read_notes(found[Kind.NOTES]) == RECORDS.notes
-    assert bytes(found[Kind.TASKS]) == RECORDS.tasks
+    assert bytes(found[Kind.TASKS]) == b"".join(RECORDS.tasks)
 
 
 def test_what_is_empty_has_no_frame() -> None:
-    assert frames.encode(Records([], [], [], b"")) == b""
+    assert frames.encode(Records([], [], [], [])) == b""
 
 
 def test_order_hello_and_goodbye_are_read_as_they_were_said() -> None:
@@ -84,9 +84,9 @@ def test_a_log_is_read_up_to_what_was_damaged(at: int, by: int) -> None:
 
 def test_what_later_rows_need_is_left_of_a_chunk_that_is_let_go() -> None:
     anchor = Note(3, 1.0, "anchor", value=5)
-    lost = frames.encode(Records([(1, "a")], [], [note(2), anchor], task(1)))
-    more = frames.encode(Records([(2, "b")], [], [], task(4), is_forgetting=True))
-    again = frames.encode(Records([(1, "c")], [], [], task(5)))
+    lost = frames.encode(Records([(1, "a")], [], [note(2), anchor], [task(1)]))
+    more = frames.encode(Records([(2, "b")], [], [], [task(4)], is_forgetting=True))
+    again = frames.encode(Records([(1, "c")], [], [], [task(5)]))
     hello = frames.frame(Kind.HELLO, Hello("b", "boot", 1))
     found = list(frames.split(frames.without_rows(lost + more + hello + again)))
     assert [kind for kind, _ in found] == [Kind.FORGET, Kind.NAMES, Kind.NOTES, Kind.HELLO]

@@ -118,7 +118,7 @@ def test_a_long_log_is_sealed_before_its_time(bench: Bench, monkeypatch: pytest.
 
 def test_many_pieces_are_one_segment(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder, "PIECE_BYTES", 500)
-    bench.put(tasks(1, 10), Records([], [], [note(11)], b""), tasks(12, 20))
+    bench.put(tasks(1, 10), Records([], [], [note(11)], []), tasks(12, 20))
     bench.recorder.seal()
     (one,) = bench.spool.waiting()
     assert (one.seq_lo, one.seq_hi) == (1, 20)
@@ -159,7 +159,7 @@ def test_rows_that_find_no_room_are_counted_when_there_is_room_again(
     with monkeypatch.context() as full:
         full.setattr("scale0.telemetry.log.os.write", no_room)
         anchor = Note(5, 10.0, "anchor", value=1_000)
-        bench.put(tasks(3, 4), Records([(9, "late")], [], [anchor], b""))
+        bench.put(tasks(3, 4), Records([(9, "late")], [], [anchor], []))
         bench.put(tasks(6, 7))
     bench.put(tasks(8, 8))
     assert len(bench.said) == 1
@@ -254,7 +254,7 @@ def test_a_run_that_goes_on_has_no_end_and_is_told_where_it_was(bench: Bench) ->
     assert bench.recover("boot-1") == 4
     assert seqs(bench.rows()) == [1, 2, 3, 4]
     again = Bench(bench.directory, Hello("eu-1", "boot-1", ANCHOR_US, seq=4))
-    again.put(Records(NAMES, [], [], b""), tasks(3, 6))
+    again.put(Records(NAMES, [], [], []), tasks(3, 6))
     again.recorder.end()
     assert seqs(again.rows()) == [1, 2, 3, 4, 5, 6, 7]
 
@@ -322,7 +322,7 @@ def test_a_log_of_a_former_run_that_cannot_be_read_holds_up_nobody(
 
 
 def test_a_log_that_is_torn_anywhere_gives_all_whole_chunks(bench: Bench) -> None:
-    bench.put(tasks(1, 1), Records([], [], [note(2)], b""), tasks(3, 3))
+    bench.put(tasks(1, 1), Records([], [], [note(2)], []), tasks(3, 3))
     ((_, _, path),) = log.logs(bench.directory)
     content = path.read_bytes()
     ends = [0]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scale0.core.journal import Journal
-from scale0.events import Records
+from scale0.events import TASK, Records
 from scale0.transport import recording
 from scale0.transport.clock import Clock
 from scale0.transport.recording import BURST_BYTES, BURST_S, PUMP_S, Recording, Telemetry
@@ -86,7 +86,7 @@ def test_few_rows_wait_a_moment_and_go_together(desk: Desk) -> None:
 
 def test_many_rows_go_at_once(desk: Desk) -> None:
     desk.recording.look(10.0)
-    desk.journal.tasks += bytes(BURST_BYTES)
+    desk.journal.tasks += [bytes(TASK.size)] * (BURST_BYTES // TASK.size + 1)
     assert desk.recording.look(10.001) == math.inf
     assert len(desk.feed.put_rows) == 2
 

@@ -195,7 +195,7 @@ def refuse(state: State, session: Session, message: Task, code: Code, text: str,
     state.counters[f"refused_{int(code)}"] += 1
     vitals.note_error(state, state.services.by_name.get(message.service), session, int(code))
     if state.journal is not None:
-        task_rows.refused(state, session, message, int(code))
+        task_rows.refused(state.journal, state, session, message, int(code))
     if session.dialect.majordomo:
         state.counters["majordomo_errors_unsaid"] += 1
         return

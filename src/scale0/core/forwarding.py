@@ -154,7 +154,7 @@ def error(state: State, session: Session, message: Error) -> None:
             state.counters["forwarded_adopted_elsewhere"] += 1
             state.ledger.settle(entry, True)
             if state.journal is not None:
-                task_rows.moved(state, entry)
+                task_rows.moved(state.journal, state, entry)
             if state.stream is not None:
                 changes.dropped(state, entry)
         else:

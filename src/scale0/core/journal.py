@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
-from scale0.events import HERE_PART, Attempt, Note, Records
+from scale0.events import HERE_PART, TASK, Attempt, Note, Records
 from scale0.protocol.messages import ConfigVersion
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Journal:
     def __init__(self, boot: str) -> None:
         self.boot = boot
         self.seq = 0  # of the last row
-        self.tasks = bytearray()
+        self.tasks: list[bytes] = []
         self.notes: list[Note] = []
         self.attempts: list[Attempt] = []
         self.numbers: dict[str | bytes, int] = {}  # of names, and of packed config versions
@@ -80,7 +80,7 @@ class Journal:
     @property
     def waiting_bytes(self) -> int:
         """About how much waits; notes are small and few."""
-        return len(self.tasks) + 100 * (len(self.notes) + len(self.attempts))
+        return TASK.size * len(self.tasks) + 100 * (len(self.notes) + len(self.attempts))
 
     def number(self, name: str | bytes) -> int:
         """The number of a name; of a packed config version, that of its text."""
@@ -114,9 +114,8 @@ class Journal:
         """All that waits, or None. The caller has it alone from now on."""
         if not self.tasks and not self.notes:
             return None
-        records = Records(self.new_names, self.attempts, self.notes, bytes(self.tasks), self.is_forgetting)
-        self.new_names, self.attempts, self.notes = [], [], []
-        self.tasks.clear()
+        records = Records(self.new_names, self.attempts, self.notes, self.tasks, self.is_forgetting)
+        self.new_names, self.attempts, self.notes, self.tasks = [], [], [], []
         if self.is_forgetting:
             self.numbers.clear()
             self.is_forgetting = False

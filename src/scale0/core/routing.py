@@ -81,8 +81,9 @@ def dispatch(state: State, entry: Entry, worker: Worker) -> None:
     entry.worker = worker
     entry.sent_s = now
     if state.journal is not None:
-        entry.free = len(entry.service.lru) + (not worker.is_listed)
-        entry.waiting = entry.service.queue.count
+        service = entry.service
+        entry.free = len(service.lru) + (not worker.is_listed)
+        entry.waiting = service.queue.count
     slots = worker.slots
     slots[entry.id] = attempt
     worker.dispatched += 1
@@ -200,8 +201,8 @@ def settle_reply(state: State, entry: Entry, message: TaskReply) -> None:
     body = message.body
     size = len(body[0]) if len(body) == 1 else sum(map(len, body))
     client.settled_s = now
-    if state.journal is not None:
-        task_rows.replied(state, entry, message, size)
+    if (journal := state.journal) is not None:
+        task_rows.settled(journal, state, entry, message, size)
     if client.dialect.asks_again:
         state.outcomes.keep(client, entry.sequence, message, size)
         if state.stream is not None:
@@ -220,7 +221,7 @@ def settle_error(state: State, entry: Entry, code: Code, text: str) -> None:
         state.ledger.queued -= 1
     state.ledger.settle(entry, True)
     if state.journal is not None:
-        task_rows.failed(state, entry, int(code))
+        task_rows.failed(state.journal, state, entry, int(code))
     state.counters[f"error_{int(code)}"] += 1
     entry.service.meter.note(state.now, state.now - entry.accepted_s)
     client = entry.client

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from scale0.core.journal import U32, Journal, trace_of
 from scale0.events import (
     CLIENT_PART,
+    ENDING_PART,
     HOLDER_PART,
     NEVER_S,
     NO_NAME,
@@ -31,95 +32,86 @@ if TYPE_CHECKING:
 ORIGIN, RELAY = 0, 1  # places in events.ROLES
 REPLIED, FAILED, ERROR, REFUSED = range(4)  # places in events.OUTCOMES
 OK: Final = int(Status.OK)
-WORKER_LOST, MOVED = int(Code.WORKER_LOST), int(Code.MOVED)
 EARLIER_MAX: Final = 16  # earlier attempts that are told of one task; the newest
 NO_HOLDER: Final = HOLDER_PART.pack(UNKNOWN_OFFSET, NO_NAME, NO_NAME, 0)
+REPLIED_PART: Final = ENDING_PART.pack(200, ORIGIN, REPLIED, 0)
+FAILED_PART: Final = ENDING_PART.pack(500, ORIGIN, FAILED, 0)
+LOST_PART: Final = ENDING_PART.pack(int(Code.WORKER_LOST), ORIGIN, ERROR, 0)
+MOVED_PART: Final = ENDING_PART.pack(int(Code.MOVED), ORIGIN, ERROR, 0)
 NO_REPLY: Final = TaskReply(b"", (), time_us=0, config_version=NO_VERSION)  # type: ignore[arg-type]
 
 _pack = TASK_OF_PARTS.pack
 
 
-def replied(state: State, entry: Entry, reply: TaskReply, reply_bytes: int) -> None:
-    """A reply was the outcome: of the handler, or of its failure."""
-    is_ok = reply.status == OK
-    _settled(state, entry, REPLIED if is_ok else FAILED, 200 if is_ok else 500, reply, reply_bytes)
-
-
-def failed(state: State, entry: Entry, code: int) -> None:
-    """An error was the outcome."""
-    earlier = entry.earlier
-    if entry.worker is None and earlier and code == WORKER_LOST:  # the attempt that was just lost was its last
-        last = earlier[-1]
-        entry.earlier = earlier[:-1]
-        _settled(state, entry, ERROR, code, NO_REPLY, 0, last)
-    else:
-        _settled(state, entry, ERROR, code, NO_REPLY, 0)
-
-
-def moved(state: State, entry: Entry) -> None:
-    """Its client has it from another broker now, which settles it: here only the fact is told."""
-    _settled(state, entry, ERROR, MOVED, NO_REPLY, 0)
-
-
-def _settled(
-    state: State,
-    entry: Entry,
-    outcome: int,
-    code: int,
-    reply: TaskReply,
-    reply_bytes: int,
-    last: Attempt | None = None,
+def settled(
+    journal: Journal, state: State, entry: Entry, reply: TaskReply, reply_bytes: int, ending: bytes | None = None
 ) -> None:
-    journal = state.journal
-    assert journal is not None, "somebody records"
+    """The task's outcome is a reply, of its handler or of that one's failure; or what `ending` tells."""
+    if ending is None:
+        ending = REPLIED_PART if reply.status == OK else FAILED_PART
     seq = journal.seq = journal.seq + 1
     void_no, config, epoch = journal.void_no, state.config.packed_version, state.epoch
     here = journal.here
     if config is not journal.config or epoch != journal.epoch:
         here = journal.look_around(config, epoch)
     task, client, service, worker = entry.task, entry.client, entry.service, entry.worker
-    role, dispatched_s = ORIGIN, entry.sent_s
-    if entry.is_forwarded or code == MOVED:
-        role, asker = RELAY, _client_behind(journal, client, entry)
-    else:
-        asker = client.row_part if client.name_no > void_no else _client_part(journal, client)
+    asker = client.row_part if client.name_no > void_no else _client_part(journal, client)
     if worker is not None:
         session = worker.session
         holder = session.row_part if session.name_no > void_no else _holder_part(journal, session)
+        dispatched_s = entry.sent_s
         if dispatched_s < 0:  # a partner sent it, and did not say when
             dispatched_s = NEVER_S
     else:
-        holder, dispatched_s = _former_holder(journal, last)
-    journal.tasks += _pack(
-        seq,
-        entry.sequence,
-        entry.accepted_s,
-        dispatched_s,
-        state.now,
-        task.send_time_us,
-        reply.time_us,
-        reply.wait_us,
-        reply.work_us,
-        entry.size,
-        reply_bytes,
-        entry.parts,
-        entry.free,
-        entry.waiting,
-        len(service.workers),
-        service.name_no if service.name_no > void_no else journal.named(service, service.name),
-        journal.config_no if reply.config_version == config else _version_no(journal, reply),
-        _trace_no(journal, task) if task.options else NO_NAME,
-        code,
-        role,
-        outcome,
-        role,  # a relay is one broker away from the origin (rule 28), and the origin none
-        task.priority,
-        entry.attempt,
-        _tell_earlier(journal, seq, entry.earlier) if entry.earlier else 0,
-        asker,
-        holder,
-        here,
+        holder, dispatched_s = _former_holder(journal, entry, ending)
+    if entry.is_forwarded or ending is MOVED_PART:
+        asker = _client_behind(journal, client, entry)
+        ending = _relayed(ending)
+    journal.tasks.append(
+        _pack(
+            seq,
+            entry.sequence,
+            entry.accepted_s,
+            dispatched_s,
+            state.now,
+            task.send_time_us,
+            reply.time_us,
+            reply.wait_us,
+            reply.work_us,
+            entry.size,
+            reply_bytes,
+            entry.parts,
+            entry.free,
+            entry.waiting,
+            len(service.workers),
+            service.name_no if service.name_no > void_no else journal.named(service, service.name),
+            journal.config_no if reply.config_version == config else _version_no(journal, reply),
+            _trace_no(journal, task) if task.options else NO_NAME,
+            ending,
+            task.priority,
+            entry.attempt,
+            _tell_earlier(journal, seq, entry.earlier) if entry.earlier else 0,
+            asker,
+            holder,
+            here,
+        )
     )
+
+
+def failed(journal: Journal, state: State, entry: Entry, code: int) -> None:
+    """The task's outcome is an error."""
+    settled(journal, state, entry, NO_REPLY, 0, ENDING_PART.pack(code, ORIGIN, ERROR, 0))
+
+
+def moved(journal: Journal, state: State, entry: Entry) -> None:
+    """Its client has it from another broker now, which settles it: here only the fact is told."""
+    settled(journal, state, entry, NO_REPLY, 0, MOVED_PART)
+
+
+def _relayed(ending: bytes) -> bytes:
+    """The same ending at a relay, which is one broker away from the origin (rule 28), as the origin is none."""
+    code, _, outcome, _ = ENDING_PART.unpack(ending)
+    return ENDING_PART.pack(code, RELAY, outcome, 1)
 
 
 def _client_part(journal: Journal, client: Session) -> bytes:
@@ -150,10 +142,12 @@ def _holder_part(journal: Journal, session: Session) -> bytes:
     return session.row_part
 
 
-def _former_holder(journal: Journal, last: Attempt | None) -> tuple[bytes, float]:
-    """Who had the attempt that was lost last, if any was, and since when."""
-    if last is None:
+def _former_holder(journal: Journal, entry: Entry, ending: bytes) -> tuple[bytes, float]:
+    """Who had the attempt that was just lost, if it was the task's last, and since when."""
+    if not entry.earlier or ending != LOST_PART:
         return NO_HOLDER, NEVER_S
+    *earlier, last = entry.earlier
+    entry.earlier = tuple(earlier)
     worker_no = journal.number(last.worker) if last.worker else NO_NAME
     via_no = journal.number(last.via) if last.via else NO_NAME
     return HOLDER_PART.pack(UNKNOWN_OFFSET, worker_no, via_no, 0), last.dispatched_s
@@ -178,42 +172,39 @@ def _trace_no(journal: Journal, task: Task) -> int:
     return journal.number(trace) if trace else NO_NAME
 
 
-def refused(state: State, client: Session, task: Task, code: int) -> None:
+def refused(journal: Journal, state: State, client: Session, task: Task, code: int) -> None:
     """A task that was never accepted."""
-    journal = state.journal
-    assert journal is not None, "somebody records"
     journal.seq += 1
     journal.refused += 1
     service = state.services.by_name.get(task.service)
-    journal.tasks += _pack(
-        journal.seq,
-        int.from_bytes(task.id[-8:], "big"),
-        state.now,
-        NEVER_S,
-        state.now,
-        task.send_time_us,
-        0,
-        UNKNOWN_US,
-        UNKNOWN_US,
-        min(sum(map(len, task.body)), U32),
-        0,
-        0,
-        0,
-        service.queue.count if service is not None else 0,
-        len(service.workers) if service is not None else 0,
-        journal.number(task.service),
-        NO_NAME,
-        _trace_no(journal, task) if task.options else NO_NAME,
-        code,
-        ORIGIN,
-        REFUSED,
-        0,
-        task.priority & 255,
-        0,
-        0,
-        _client(journal, client, task.id[:8].ljust(8, b"\0"), journal.number(client.identity)),
-        NO_HOLDER,
-        journal.look_around(state.config.packed_version, state.epoch),
+    journal.tasks.append(
+        _pack(
+            journal.seq,
+            int.from_bytes(task.id[-8:], "big"),
+            state.now,
+            NEVER_S,
+            state.now,
+            task.send_time_us,
+            0,
+            UNKNOWN_US,
+            UNKNOWN_US,
+            min(sum(map(len, task.body)), U32),
+            0,
+            0,
+            0,
+            service.queue.count if service is not None else 0,
+            len(service.workers) if service is not None else 0,
+            journal.number(task.service),
+            NO_NAME,
+            _trace_no(journal, task) if task.options else NO_NAME,
+            ENDING_PART.pack(code, ORIGIN, REFUSED, 0),
+            task.priority & 255,
+            0,
+            0,
+            _client(journal, client, task.id[:8].ljust(8, b"\0"), journal.number(client.identity)),
+            NO_HOLDER,
+            journal.look_around(state.config.packed_version, state.epoch),
+        )
     )
 
 

@@ -35,7 +35,7 @@ from scale0.telemetry.frames import Goodbye, Hello, Kind, Order
 PIPE_BYTES: Final = 1024 * 1024
 BUFFER_BYTES_MAX: Final = 16 * 1024 * 1024  # rows that wait for the pipe; beyond it they are dropped
 KEPT_BYTES: Final = 3 * 1024 * 1024  # of rows that were sent: what the pipe and a dying recorder may hold, and more
-BLOCK_BYTES: Final = 128 * 1024  # chunks that were sent are kept joined, for a small one costs more than its rows
+BLOCK_BYTES: Final = 16 * 1024  # smaller chunks that were sent are kept joined, for one costs more than its rows
 PAUSE_S: Final = 0.5  # before a recorder that died is started again; it doubles
 PAUSE_S_MAX: Final = 30.0
 PROVEN_S: Final = 60.0  # one that lived so long is started again at once
@@ -168,11 +168,11 @@ class Feed:
         """It was sent: remember it for a recorder that dies, and of older ones only what they told."""
         last = self._kept[-1] if self._kept else None
         if last is None or len(last.data) >= BLOCK_BYTES or last.is_forgetting or chunk.is_fresh:
-            names = list(chunk.names)
-            block = Chunk(bytearray(chunk.data), names, chunk.anchor_us, chunk.is_fresh, chunk.is_forgetting)
+            data = chunk.data if len(chunk.data) >= BLOCK_BYTES else bytearray(chunk.data)
+            block = Chunk(data, list(chunk.names), chunk.anchor_us, chunk.is_fresh, chunk.is_forgetting)
             self._kept.append(block)
         else:
-            last.data += chunk.data
+            last.data += chunk.data  # a bytearray of our own, for it is shorter than a block
             last.names += chunk.names
             last.anchor_us, last.is_forgetting = chunk.anchor_us, chunk.is_forgetting
         self._kept_bytes += len(chunk.data)

@@ -103,8 +103,8 @@ def encode(records: Records) -> bytes:
     if records.notes:
         parts.append(frame(Kind.NOTES, records.notes))
     if records.tasks:
-        parts.append(_HEAD.pack(Kind.TASKS, len(records.tasks)))
-        parts.append(records.tasks)
+        parts.append(_HEAD.pack(Kind.TASKS, TASK.size * len(records.tasks)))
+        parts += records.tasks
     if records.is_forgetting:
         parts.append(frame(Kind.FORGET))
     return b"".join(parts)
