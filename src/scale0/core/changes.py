@@ -99,7 +99,8 @@ def accepted(state: State, entry: Entry) -> None:
     task, now = entry.task, state.now
     remaining_ms, waited_ms = int((entry.deadline_s - now) * 1000), int((now - entry.accepted_s) * 1000)
     terms = (task.options, task.priority, task.flags, task.send_time_us)
-    _make_room(state, entry.size)
+    if stream.bytes + entry.size > TOGETHER_BYTES_MAX:
+        _make_room(state)
     left_ms = remaining_ms if remaining_ms > 0 else 1
     times = (left_ms, waited_ms, entry.attempt, int(now * 1000))
     stream.changes.append(Accepted(entry.id, task.service, task.body, *terms, *times))
@@ -163,21 +164,21 @@ def _reply(state: State, message: TaskReply) -> None:
     stream = state.stream
     if stream is None or stream.is_lost:
         return
-    frames = native.encode(_HEADER, message)
+    frames = native.as_it_came(message) if message.received else tuple(native.encode(_HEADER, message))
     size = len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
     if size > STREAMED_BYTES_MAX:
         text = "outcome unknown: the reply was too large to be copied"
         stream.changes.append(Failed(message.id, int(Code.WORKER_LOST), text))
         return
-    _make_room(state, size)
-    stream.changes.append(Replied(tuple(frames)))
+    if stream.bytes + size > TOGETHER_BYTES_MAX:
+        _make_room(state)
+    stream.changes.append(Replied(frames))
     stream.bytes += size
 
 
-def _make_room(state: State, size: int) -> None:
+def _make_room(state: State) -> None:
     """One STREAM must fit into one message."""
-    stream = state.stream
-    if stream is not None and stream.bytes and stream.bytes + size > TOGETHER_BYTES_MAX:
+    if state.stream is not None and state.stream.bytes:
         replication.flush(state)
 
 

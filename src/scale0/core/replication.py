@@ -106,9 +106,7 @@ def lose(state: State) -> None:
     """Nobody follows any more. What is held waits until the copy is void, or too old to be used."""
     stream = state.stream
     if stream is not None and not stream.is_lost:
-        stream.lost_s = state.now
-        stream.changes.clear()
-        stream.unacked.clear()
+        stream.lose(state.now)
         state.network.is_dirty = True  # the partner hears that it is not followed
         state.counters["followers_lost"] += 1
 

@@ -129,7 +129,7 @@ class Parted(Change, tag=7):
 
 
 class Replied(Change, tag=8):
-    """A TASKREPLY settled it: its frames, as from a worker."""
+    """A TASKREPLY settled it: its frames, as they came."""
 
     frames: Body
 
@@ -200,7 +200,7 @@ def unpacked(frames: Body) -> list[AnyChange]:
 # --- the sending end ----------------------------------------------------------------------------------------------
 
 
-class Held(msgspec.Struct, eq=False):
+class Held(msgspec.Struct, eq=False, gc=False):
     """A TASK that leaves when the follower knows of it."""
 
     seq: int  # of the STREAM that tells it
@@ -220,6 +220,7 @@ class Outgoing:
         "changes",
         "follower",
         "held",
+        "is_lost",
         "lost_s",
         "seq",
         "unacked",
@@ -236,11 +237,8 @@ class Outgoing:
         self.unacked: deque[tuple[int, int]] = deque()  # seq and number of changes
         self.unacked_changes = 0
         self.held: OrderedDict[TaskId, Held] = OrderedDict()  # oldest first
-        self.lost_s = math.inf  # since then nothing is streamed; what is held waits until the copy cannot be used
-
-    @property
-    def is_lost(self) -> bool:
-        return self.lost_s < math.inf
+        self.is_lost = False  # nothing is streamed any more; what is held waits until the copy cannot be used
+        self.lost_s = math.inf  # since when
 
     @property
     def is_in_sync(self) -> bool:
@@ -256,6 +254,12 @@ class Outgoing:
         self.unacked_changes += len(self.changes)
         changes, self.changes, self.bytes = self.changes, [], 0
         return Stream(self.seq, packed(changes))
+
+    def lose(self, now: float) -> None:
+        """Nobody follows any more."""
+        self.is_lost, self.lost_s = True, now
+        self.changes.clear()
+        self.unacked.clear()
 
     def acknowledge(self, seq: int, now: float) -> None:
         self.acked = max(self.acked, min(seq, self.seq))

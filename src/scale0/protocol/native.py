@@ -184,6 +184,12 @@ def encode_taskreply(header: bytes, reply: TaskReply) -> list[bytes]:
     return [packed + reply.id + body[-1]] if marks else [packed + reply.id, *body]
 
 
+def as_it_came(reply: TaskReply) -> Body:
+    """The frames of a reply that came in some, as they were."""
+    received = reply.received
+    return (received,) if received[_FINAL_AT] & _INLINE else (received, *reply.body)
+
+
 def _inline_marks(body: Body) -> int:
     """How a reply's body stands in the header frame; 0 if it does not."""
     count = len(body)
