@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
 from scale0 import errors
@@ -98,3 +101,17 @@ def test_a_traceback_appears_only_when_it_is_wanted(
     except RuntimeError as error:
         failures.report(error)
     assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("number", "cure"),
+    [
+        (errno.ENOSPC, "make room where this is to be written, or name another place"),
+        (errno.EROFS, "give this user the right to it, or name another place"),
+        (errno.EACCES, "give this user the right to it, or name another place"),
+    ],
+)
+def test_a_full_disk_or_a_place_without_rights_is_no_bug(number: int, cure: str) -> None:
+    why = os.strerror(number)
+    assert failures.explain(OSError(number, why)) == [why, cure]
+    assert failures.explain(OSError(number, why, "/srv/report.html")) == [f"/srv/report.html: {why}", cure]

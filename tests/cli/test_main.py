@@ -129,3 +129,9 @@ def test_a_usage_error_leads_to_the_help_of_the_command_that_was_meant(
     what, cure = capsys.readouterr().err.splitlines()
     assert what.startswith(f"error: {told}")
     assert cure == f"  what can be typed: {help_of} --help"
+
+
+def test_a_command_without_an_output_goes_its_way() -> None:
+    command = f'"{sys.executable}" -c "from scale0.cli.main import run; run()"'
+    told = subprocess.run(["sh", "-c", f"{command} --version >&-"], capture_output=True, text=True, check=False)
+    assert (told.returncode, told.stderr) == (0, "")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import getpass
 import io
 import json
+import os
 import stat
 import sys
 from pathlib import Path
@@ -142,3 +144,15 @@ def test_a_scrape_token_is_written_for_its_owner_alone_and_not_printed(
     assert file.read_text().strip() not in capsys.readouterr().out
     with pytest.raises(UsageError, match="is there already"):
         user_command.make_token(file, Page())
+
+
+def test_a_scrape_token_that_cannot_be_written_leaves_no_empty_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UsageError, match="No space left on device"):
+        user_command.make_token(tmp_path / "scrape", Page())
+    assert list(tmp_path.iterdir()) == []

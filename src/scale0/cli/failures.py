@@ -6,6 +6,7 @@ simulated network broke a rule. A traceback is for developers: it appears only w
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 from enum import IntEnum
@@ -30,6 +31,17 @@ class Exit(IntEnum):
 
 _SILENCE = ("no answer within", "it listens, and does not answer")
 _REFUSALS = frozenset({401, 403, 409, 429, 498, 503})
+
+_ROOM = "make room where this is to be written, or name another place"
+_RIGHTS = "give this user the right to it, or name another place"
+_PLACES = {
+    errno.ENOSPC: _ROOM,
+    errno.EDQUOT: _ROOM,
+    errno.EROFS: _RIGHTS,
+    errno.EACCES: _RIGHTS,
+    errno.EPERM: _RIGHTS,
+}
+"""What the machine may say of a place that was named to us, and what to do then: it is no bug of ours."""
 
 
 def exit_code(error: BaseException) -> Exit:
@@ -74,6 +86,8 @@ def explain(error: BaseException) -> list[str]:
             return [str(error), "who serves: scale0 network"]
         case errors.Scale0Error():
             return str(error).splitlines() or [type(error).__name__]
+        case OSError(errno=number, strerror=why, filename=file) if number in _PLACES:
+            return [f"{file}: {why}" if file else str(why), _PLACES[number]]
         case _:
             return [f"{type(error).__name__}: {error}", "this is a bug in Scale0; SCALE0_DEBUG=1 shows where"]
 

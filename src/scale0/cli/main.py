@@ -354,7 +354,16 @@ app.command(rich_help_panel=LOOK)(pipeline_app.why)
 
 def run() -> None:
     """The entry point of the `scale0` script."""
+    open_closed_streams()
     sys.exit(main(sys.argv[1:]))
+
+
+def open_closed_streams() -> None:
+    """Who closes our output, as `>&-` does, does not want it: it goes nowhere. Python has `None` in its place."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the process ends
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def main(arguments: list[str]) -> int:

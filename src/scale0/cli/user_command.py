@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import os
 import secrets
 import sys
 from collections.abc import Callable, Sequence
@@ -23,6 +22,7 @@ from scale0.cli.render import Column, Page
 from scale0.errors import SettingsError, UsageError
 from scale0.management.users import User, changing_users, check_name, read_users
 from scale0.management.vocabulary import COMMANDS, Role
+from scale0.transport.atomic_file import replace_file
 
 AskPassword = Callable[[str], str]
 TOKEN_BYTES = 32
@@ -112,14 +112,12 @@ def show(path: Path, page: Page, *, is_json: bool) -> Exit:
 
 def make_token(file: Path, page: Page) -> Exit:
     """A token for programs that read /metrics, in a file of mode 600. It is not printed."""
+    if file.exists():
+        raise UsageError(f"{file} is there already\nremove it first, or name another file")
     try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise UsageError(f"{file} is there already\nremove it first, or name another file") from None
+        replace_file(file, f"{secrets.token_hex(TOKEN_BYTES)}\n".encode())
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror}") from None
-    with os.fdopen(descriptor, "w") as written:
-        written.write(secrets.token_hex(TOKEN_BYTES) + "\n")
     page.line(f"a token for /metrics is in {render.safe(str(file))}")
     _next(page, f'[management] scrape_token_file = "{file}"', "in the broker's config; Prometheus: bearer_token_file")
     return Exit.GOOD
