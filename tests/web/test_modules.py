@@ -11,6 +11,7 @@ import pytest
 from typer.main import get_command
 
 from scale0.cli.main import app
+from scale0.management.filters import severity
 from scale0.management.vocabulary import COMMANDS
 from tests.management.http import fake_rows
 from tests.web.modules import Modules
@@ -219,6 +220,36 @@ def test_the_command_line_of_an_action_can_be_typed(
     words = shlex.split(line)
     assert words[0] == "scale0"
     parsed(words[1:])
+
+
+WELL: dict[str, Row] = {
+    "services": {"state": "ok", "queued": 0, "oldest_us": None, "errors_5m": 0},
+    "workers": {"state": "ready", "stuck": 0, "heartbeat_age_us": 1, "heartbeat_interval_us": 10, "is_behind": False},
+    "network": {"state": "active", "link": "up", "is_self": False, "fallback": None, "is_behind": False},
+    "clients": {"open_tasks": 3, "errors_5m": 0, "limit_percent": 1.0, "is_absent": False},
+}
+MORE: list[tuple[str, Row]] = [
+    *((topic, {}) for topic in WELL),
+    *(("services", more) for more in ({"state": "full"}, {"oldest_us": 20_000}, {"oldest_us": 1_000_000})),
+    *(("services", more) for more in ({"state": "no worker"}, {"state": "at peers"}, {"errors_5m": 1})),
+    *(("workers", {"state": state}) for state in ("full", "gone", "draining")),
+    *(("workers", more) for more in ({"stuck": 1}, {"heartbeat_age_us": 21}, {"is_behind": True}, {"is_absent": True})),
+    *(
+        ("network", {"state": state})
+        for state in ("passive", "joining", "draining", "disabling", "holding", "disabled")
+    ),
+    *(("network", {"state": state}) for state in ("gone", "unknown")),
+    *(("network", more) for more in ({"link": "down"}, {"link": "dialing"}, {"link": "none"}, {"link": "self"})),
+    *(("network", more) for more in ({"fallback": "lost"}, {"fallback": "in sync"}, {"is_behind": True})),
+    *(("clients", more) for more in ({"errors_5m": 1}, {"limit_percent": 90.0}, {"is_absent": True})),
+]
+
+
+def test_the_page_marks_the_rows_that_the_server_counts_as_problems(modules: Modules) -> None:
+    rows = [(topic, {**WELL[topic], **more}) for topic, more in MORE]
+    marked = modules.run("format.js", "return given.map(([topic, row]) => m.problemsOf(topic, row).length > 0)", rows)
+    counted = [severity(row) > 0 for _topic, row in rows]
+    assert [one for one, page, server in zip(MORE, marked, counted, strict=True) if page != server] == []
 
 
 @pytest.mark.parametrize("name", ["workers", "dead_letters", "config", "config_history", "network"])

@@ -42,7 +42,9 @@ SHORT_NAMES: Final[dict[str, tuple[str, ...]]] = {
 UNITS: Final = ("_us", "_bytes", "_percent", "_per_s", "_5m", "_per_h")
 TIMES_US: Final = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 BAD_STATES: Final = frozenset({"gone", "cut", "lost", "no worker", "unknown"})
-WARNING_STATES: Final = frozenset({"draining", "joining", "disabled", "leaving"})
+WARNING_STATES: Final = frozenset({"draining", "disabling", "holding", "joining", "disabled", "leaving"})
+NEAR_LIMIT_PERCENT: Final = 90
+WAITED_US: Final = 1_000_000  # a service may be busy, and its queue short for ever
 NULL_WORDS: Final = frozenset({"none", "null", "-"})
 
 _WORD: Final = re.compile(r'-?(?:[^\s"]|"[^"]*")+')
@@ -126,8 +128,10 @@ def severity(row: Row) -> int:
     age, interval = row.get("heartbeat_age_us"), row.get("heartbeat_interval_us")
     is_late = isinstance(age, int) and isinstance(interval, int) and age > 2 * interval
     is_cut = row.get("link", "up") not in ("up", "self", "none")
-    is_waited_for = "oldest_us" in row and bool(row.get("queued") or state == "full")  # a service; a worker may be full
-    is_odd = is_late or is_cut or is_waited_for or state in WARNING_STATES
+    is_waited_for = (row.get("oldest_us") or 0) >= WAITED_US  # a service; full without a queue, it is well used
+    is_pressing = (row.get("limit_percent") or 0) >= NEAR_LIMIT_PERCENT  # a client
+    is_bare = row.get("fallback") == "lost"  # a broker that serves without its standby
+    is_odd = is_late or is_cut or is_waited_for or is_pressing or is_bare or state in WARNING_STATES
     return 1 if is_odd or row.get("is_behind") or row.get("errors_5m") or row.get("penalty_us") else 0
 
 

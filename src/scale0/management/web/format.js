@@ -79,6 +79,7 @@ export const FAMILIES = ["late", "lost", "failed", "refused", "caller"];
 // What is wrong with a row, in a word each; the worst first. Pure. The server's `is:problem` means the same.
 
 export const LATE_INTERVALS = 2;
+const WAITED_US = 1e6;
 
 const sayWorker = (row) => [
   row.state === "gone" && ["bad", "gone"],
@@ -86,17 +87,18 @@ const sayWorker = (row) => [
   row.stuck > 0 && ["warn", `${row.stuck} stuck`],
   isLate(row) && ["warn", "late"],
   row.is_behind && ["warn", "behind"],
+  row.state === "draining" && ["warn", "draining"],
 ];
 
 const sayService = (row) => [
   row.state === "no worker" && ["bad", "no worker"],
-  row.state === "full" && row.queued > 0 && ["warn", "full"],
+  row.oldest_us >= WAITED_US && ["warn", "tasks wait"],
   row.errors_5m > 0 && ["warn", "errors"],
 ];
 
 const sayBroker = (row) => [
   ["gone", "unknown"].includes(row.state) && ["bad", row.state],
-  ["draining", "disabling", "holding"].includes(row.state) && ["warn", row.state],
+  ["draining", "disabling", "holding", "joining"].includes(row.state) && ["warn", row.state],
   row.state === "disabled" && ["off", "disabled"],
   !row.is_self && ["down", "dialing"].includes(row.link) && ["bad", "not linked"],
   row.is_behind && ["warn", "behind"],
