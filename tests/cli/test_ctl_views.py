@@ -57,6 +57,12 @@ def test_tasks_open_with_how_many_wait_and_run_and_the_nearest_deadline_comes_fi
     assert "in flight" in lines[3]
 
 
+def test_a_task_that_waits_and_one_that_runs_have_their_glyphs() -> None:
+    text = "\n".join(drawn("tasks", TASK, {**TASK, "id": "app.00aa.9", "state": "queued"}))
+    assert "● in flight" in text
+    assert "○ queued" in text
+
+
 def test_a_narrow_terminal_keeps_what_matters_of_a_task() -> None:
     lines = drawn("tasks", TASK, width=60)
     assert lines[1].split()[:2] == ["TASK", "SERVICE"]

@@ -36,6 +36,8 @@ STATES: dict[str, tuple[str, str]] = {
     "at peers": ("●", "ok"),
     "current": ("●", "ok"),
     "full": ("●", "ok"),
+    "in flight": ("●", "ok"),
+    "queued": ("○", "ok"),
     "passive": ("○", "ok"),
     "in sync": ("○", "ok"),
     "joining": ("○", "ok"),
