@@ -52,6 +52,22 @@ def test_an_async_handler_answers(broker: ScriptedBroker) -> None:
         assert broker.value(broker.submit("greet", "Ada", loud=True)) == "HELLO ADA"
 
 
+def test_a_service_without_parentheses_has_its_function_s_name() -> None:
+    worker = Worker("tcp://127.0.0.1:1")
+
+    @worker.service
+    def greet(name: str) -> str:
+        return f"hello {name}"
+
+    assert worker.services == ["greet"]
+    assert greet("Ada") == "hello Ada"
+
+
+def test_a_service_s_name_is_text() -> None:
+    with pytest.raises(UsageError, match="is text, not 5"):
+        Worker("tcp://127.0.0.1:1").add_service(5, len)  # type: ignore[arg-type]
+
+
 def test_bytes_pass_untouched(broker: ScriptedBroker) -> None:
     worker = Worker(broker.endpoint)
     worker.add_service("echo", _echo)

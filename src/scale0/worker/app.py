@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, overload
 
 from scale0.core.worker_session import WorkerSession
 from scale0.errors import Unreachable, UsageError
@@ -92,14 +92,25 @@ class Worker:
 
     # --- services -------------------------------------------------------------------------------------------------
 
+    @overload
+    def service(self, name: Function, /) -> Function: ...
+
+    @overload
     def service(
         self, name: str | None = None, *, idempotent: bool = False, max_attempts: int = 3
-    ) -> Callable[[Function], Function]:
+    ) -> Callable[[Function], Function]: ...
+
+    def service(
+        self, name: str | Callable[..., Any] | None = None, *, idempotent: bool = False, max_attempts: int = 3
+    ) -> Any:
         """Decorator: offer a function as a service, under its own name if none is given. The function stays as it is.
 
         `idempotent` says that running it twice does no harm: then a task whose worker is lost is given to another, up
         to `max_attempts` in all.
         """
+
+        if callable(name):  # without parentheses
+            return self.service()(name)
 
         def register(function: Function) -> Function:
             self.add_service(name or function.__name__, function, idempotent=idempotent, max_attempts=max_attempts)

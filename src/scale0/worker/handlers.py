@@ -64,6 +64,8 @@ class Handler:
 
 
 def _check_name(name: str) -> None:
+    if not isinstance(name, str):
+        raise UsageError(f"a service's name is text, not {name!r}")
     if not name or len(name.encode()) > limits.SERVICE_BYTES_MAX:
         raise UsageError(f"a service's name has 1 to {limits.SERVICE_BYTES_MAX} bytes: {name!r}")
     if name.startswith(RESERVED):
