@@ -119,6 +119,11 @@ def test_message_sent_before_the_broker_listens_arrives(dealer: Dealer, router: 
     assert router.recv_multipart()[1:] == [b"early"]
 
 
+def test_a_name_that_nobody_knows_is_told(dealer: Dealer) -> None:
+    dealer.open(f"tcp://{'x' * 64}.invalid:5555")  # no label is so long: known at once, whoever is asked
+    assert wait_for_failure(dealer) == module.UNKNOWN_NAME
+
+
 def test_lost_connection_is_told(dealer: Dealer, router: zmq.Socket[bytes]) -> None:
     dealer.open(bind(router))
     dealer.send([b"hello"])

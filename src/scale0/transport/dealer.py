@@ -18,6 +18,7 @@ together are encoded first and handed over in one go, by `send_all`; to a broker
 
 from __future__ import annotations
 
+import ipaddress
 import itertools
 import os
 import struct
@@ -44,6 +45,7 @@ HEARTBEAT_MS: Final = 5_000  # ZMTP's own: finds a dead TCP link; set here, neve
 HEARTBEAT_TIMEOUT_MS: Final = 15_000
 
 NOTHING_LISTENS: Final = "nothing listens on that port"
+UNKNOWN_NAME: Final = "the name of that machine is not known here: is it written right?"
 NEEDS_ENCRYPTION: Final = "the broker requires encryption; this side has none: give key and server_key"
 WRONG_KEY: Final = "no handshake: the broker has no encryption, or another key than the one given as server_key"
 NO_HANDSHAKE: Final = (
@@ -64,12 +66,13 @@ _WHOLE: Final = 0x80
 _MAY_BE_WHOLE: Final = frozenset((int(Command.TASK), int(Command.TASKREPLY)))
 
 _CLOSED: Final = int(zmq.EVENT_CLOSED)
+_RETRIED: Final = int(zmq.EVENT_CONNECT_RETRIED)
 _LOST: Final = int(zmq.EVENT_DISCONNECTED)
 _SHAKEN: Final = int(zmq.EVENT_HANDSHAKE_SUCCEEDED)
 _NO_DETAIL: Final = int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
 _BAD_PROTOCOL: Final = int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
 _BAD_AUTH: Final = int(zmq.EVENT_HANDSHAKE_FAILED_AUTH)
-_WATCHED: Final = _CLOSED | _LOST | _SHAKEN | _NO_DETAIL | _BAD_PROTOCOL | _BAD_AUTH
+_WATCHED: Final = _CLOSED | _RETRIED | _LOST | _SHAKEN | _NO_DETAIL | _BAD_PROTOCOL | _BAD_AUTH
 _EVENT: Final = struct.Struct("=H")
 
 
@@ -84,7 +87,7 @@ class Dealer:
         self._send: Callable[..., Any] = _not_open
         self._recv: Callable[..., Any] = _not_open
         self._get: Callable[..., Any] = _not_open
-        self._is_shaken = False
+        self._last_event = 0
         self._is_encrypted = False
         self.endpoint = ""
         self.takes_bundles = False  # the broker has said on this connection that it does
@@ -113,7 +116,7 @@ class Dealer:
         self._send, self._recv, self._get = compiled.send, compiled.recv, compiled.get
         self.endpoint = endpoint
         self.takes_bundles = False
-        self._is_shaken = False
+        self._last_event = 0
         self._is_encrypted = bool(public_key)
 
     def close(self, linger_ms: int = LINGER_MS) -> None:
@@ -228,9 +231,11 @@ class Dealer:
         return sentences
 
     def _sentence(self, event: int) -> str:
-        was_shaken, self._is_shaken = self._is_shaken, event == _SHAKEN
+        before, self._last_event = self._last_event, event
         if event == _CLOSED:
             return NOTHING_LISTENS
+        if event == _RETRIED:  # it comes after whatever else went wrong; alone, there was no address to try
+            return UNKNOWN_NAME if before in (0, _RETRIED) and _has_name(self.endpoint) else ""
         if event == _BAD_AUTH:
             key = self._pair.public if self._pair is not None else "KEY"
             return f"{KEY_REFUSED}; on the broker: scale0 keys allow '{key}'"
@@ -241,7 +246,17 @@ class Dealer:
         if event == _NO_DETAIL:  # also if the other side noticed first, and closed
             return NO_HANDSHAKE
         # A failed handshake ends in a disconnection too, and has been told already.
-        return DISCONNECTED if event == _LOST and was_shaken else ""
+        return DISCONNECTED if event == _LOST and before == _SHAKEN else ""
+
+
+def _has_name(endpoint: str) -> bool:
+    """Whether a resolver is asked for the machine; other reasons to have no socket are not the name's."""
+    host = endpoint.removeprefix("tcp://").rpartition(":")[0].strip("[]")
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return True
+    return False
 
 
 def _opened(frame: bytes) -> list[list[bytes]]:
