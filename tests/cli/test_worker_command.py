@@ -56,6 +56,14 @@ def test_a_module_that_is_not_there_names_those_that_are(here: Path) -> None:
     assert "did you mean: jobs.mailing?" in _complaint("jobs.maling:worker")
 
 
+def test_settings_that_a_worker_refuses_are_no_fault_of_the_import(here: Path) -> None:
+    (here / "hasty.py").write_text("from scale0 import Worker\nworker = Worker(capacity=0)\n")
+    assert _complaint("hasty:worker").splitlines() == [
+        "capacity is a whole number from 1 to 4,096, not 0",
+        f"in {here / 'hasty.py'}, line 2",
+    ]
+
+
 def test_a_module_that_cannot_be_imported_says_where_and_why(here: Path) -> None:
     (here / "bad_import.py").write_text("x = 1\nimport surely_not_installed\n")
     text = _complaint("bad_import:worker")

@@ -114,7 +114,6 @@ def _no_module(name: str) -> str:
 
 def _broken(name: str, error: BaseException) -> str:
     """The last line of the traceback, and where in the user's files it happened."""
-    last_line = traceback.format_exception_only(type(error), error)[-1].strip()
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -123,6 +122,9 @@ def _broken(name: str, error: BaseException) -> str:
     where = f"\nin {frames[-1].filename}, line {frames[-1].lineno}" if frames else ""
     if isinstance(error, SyntaxError) and error.filename:
         where = f"\nin {error.filename}, line {error.lineno}"
+    if isinstance(error, Scale0Error):  # it says itself what to do
+        return f"{error}{where}"
+    last_line = traceback.format_exception_only(type(error), error)[-1].strip()
     return f"module {name!r} cannot be imported\n{last_line}{where}"
 
 
