@@ -63,6 +63,13 @@ def test_json_becomes_arguments(text: str | None, args: list[Any], kwargs: dict[
     assert call_command.read_arguments(text) == (args, kwargs)
 
 
+@pytest.mark.parametrize("text", ["[1", '{"width": 80', '"Ada', " [1, ]\n"])
+def test_a_slip_in_json_is_not_taken_for_text(text: str) -> None:
+    with pytest.raises(UsageError, match="is not JSON") as caught:
+        call_command.read_arguments(text)
+    assert "quotes" not in str(caught.value)
+
+
 def test_text_without_quotes_is_explained() -> None:
     with pytest.raises(UsageError, match="text needs its quotes: '\"Ada\"'"):
         call_command.read_arguments("Ada")

@@ -103,6 +103,13 @@ def test_a_traceback_appears_only_when_it_is_wanted(
     assert "Traceback" in capsys.readouterr().err
 
 
+def test_a_usage_error_is_told_on_one_line() -> None:
+    assert failures.explain_usage("Missing option '--to'. Choose from:\n\tjson,\n\txml") == [
+        "missing option '--to'. Choose from: json, xml",
+        "what can be typed: scale0 --help",
+    ]
+
+
 @pytest.mark.parametrize(
     ("number", "cure"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,6 +30,14 @@ def test_missing_extra_is_named_with_the_command_that_adds_it(monkeypatch: pytes
     monkeypatch.setattr(importlib.util, "find_spec", find)
     with pytest.raises(UsageError, match=r"deltalake missing\n.*pip install 'scale0\[pipeline\]'"):
         pipeline_command.need_pipeline()
+
+
+def test_a_run_is_told_in_whole_words() -> None:
+    told = [SimpleNamespace(rows=rows, batches=batches, seconds=32.46) for rows, batches in ((77_245, 1), (1, 2))]
+    assert [pipeline_command.run_words(one) for one in told] == [
+        "77,245 rows in 1 batch, 32.5 s",
+        "1 row in 2 batches, 32.5 s",
+    ]
 
 
 @pytest.mark.parametrize("command", [("pipeline", "report"), ("why", "ann.0011223344556677.1")])

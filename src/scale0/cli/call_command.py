@@ -41,10 +41,10 @@ def read_arguments(argument: str | None) -> tuple[list[Any], dict[str, Any]]:
     try:
         value = json.loads(argument)
     except json.JSONDecodeError as error:
-        example = json.dumps(argument, ensure_ascii=False)
-        raise UsageError(
-            f"the argument is not JSON: {error.msg} at character {error.pos + 1}\ntext needs its quotes: '{example}'"
-        ) from error
+        what = f"the argument is not JSON: {error.msg} at character {error.pos + 1}"
+        if argument.lstrip()[0] not in '[{"':  # what begins so is meant as JSON, and has a slip further on
+            what += f"\ntext needs its quotes: '{json.dumps(argument.strip(), ensure_ascii=False)}'"
+        raise UsageError(what) from error
     except RecursionError as error:
         raise UsageError("the argument is nested too deeply") from error
     match value:

@@ -94,7 +94,7 @@ def explain(error: BaseException) -> list[str]:
 
 def explain_usage(message: str, context: object = None) -> list[str]:
     """A command line that cannot be: what is wrong with it, and where the command that was meant is explained."""
-    what = message.replace("Value error, ", "").rstrip(".")  # a library's words for itself
+    what = " ".join(message.replace("Value error, ", "").split()).rstrip(".")  # a library's words for itself
     command = getattr(context, "command_path", None) or "scale0"
     return [what[0].lower() + what[1:], f"what can be typed: {command} --help"]
 

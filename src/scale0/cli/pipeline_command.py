@@ -20,6 +20,7 @@ from scale0.cli.failures import Exit
 from scale0.cli.options import addresses
 from scale0.cli.render import Page
 from scale0.cli.sim_progress import Progress
+from scale0.cli.views import count
 from scale0.errors import Scale0Error, UsageError
 
 NEEDED = ("pyspark", "deltalake", "pyarrow", "pandas")
@@ -76,8 +77,13 @@ def run(data: str | None, master: str, interval_s: float | None, is_json: bool) 
                 page.line(f"following {place_of(data)}; Ctrl-C ends it")
             with _stopping(stop):
                 summary = jobs.follow(place_of(data), stop=stop, master=master, interval_s=interval_s, progress=tell)
-    text = f"{summary.rows:,} rows in {summary.batches:,} batches, {summary.seconds:.1f} s"
-    return _show(summary, "scale0.pipeline_run/1", text, is_json, "Next: scale0 pipeline report")
+    return _show(summary, "scale0.pipeline_run/1", run_words(summary), is_json, "Next: scale0 pipeline report")
+
+
+def run_words(summary: Any) -> str:
+    """`77,245 rows in 1 batch, 32.5 s`."""
+    in_batches = count(summary.batches, "batch", "batches")
+    return f"{count(summary.rows, 'row')} in {in_batches}, {summary.seconds:.1f} s"
 
 
 @contextlib.contextmanager
