@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,24 @@ def test_this_process_has_memory_and_files() -> None:
     assert figures.disk_free_bytes <= figures.disk_bytes
 
 
-def test_work_shows_as_processor_time() -> None:
+def test_work_shows_as_a_share_of_the_time_since_the_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, used_s = 50.0, 3.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    monkeypatch.setattr(time, "process_time", lambda: used_s)
     probe = Probe()
-    sum(range(2_000_000))
-    cpu_percent = probe.look().cpu_percent
-    assert cpu_percent is not None
-    assert cpu_percent > 0
+    now_s, used_s = 55.0, 4.0
+    assert probe.look().cpu_percent == 20.0
+
+
+def test_no_share_is_told_of_less_than_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, used_s = 50.0, 3.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    monkeypatch.setattr(time, "process_time", lambda: used_s)
+    probe = Probe()
+    now_s, used_s = 50.01, 3.01  # a broker begins
+    assert probe.look().cpu_percent is None
+    now_s, used_s = 55.0, 3.05
+    assert probe.look().cpu_percent == 1.0
 
 
 def test_without_a_state_directory_no_disk_is_looked_at() -> None:

@@ -17,6 +17,7 @@ import msgspec
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 PROC: Final = Path("/proc")
 CGROUP: Final = Path("/sys/fs/cgroup")
+MEASURED_S: Final = 1.0  # a share of less says nothing: a broker that has just begun has done nothing but begin
 UNLIMITED_BYTES: Final = 2**60
 """A cgroup without a limit says `max`, and an older one a number beyond any memory."""
 
@@ -56,8 +57,10 @@ class Probe:
     def _cpu_percent(self) -> float | None:
         now, used_s = time.monotonic(), time.process_time()
         passed_s, worked_s = now - self._looked_s, used_s - self._used_s
+        if passed_s < MEASURED_S:
+            return None
         self._looked_s, self._used_s = now, used_s
-        return round(100 * worked_s / passed_s, 1) if passed_s > 0 else None
+        return round(100 * worked_s / passed_s, 1)
 
 
 def rss_bytes() -> int | None:
