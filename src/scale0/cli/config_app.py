@@ -89,7 +89,7 @@ def diff(
     \b
       scale0 config diff 41 42            two versions
       scale0 config diff 41               a version, and what runs
-      scale0 config diff network.toml     what runs, and what apply would make of it
+      scale0 config diff network.toml     what runs, and what apply makes of it
       scale0 config diff a.toml b.zpl     two files, whatever their formats
     """
     from scale0.cli import config_command, config_source

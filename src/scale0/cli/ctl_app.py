@@ -70,10 +70,10 @@ app = typer.Typer(
 See and change a broker, or the whole network, with the commands that the page has too.
 
 \b
-  [bold]scale0 ctl overview[/bold]                          is all well?
-  [bold]scale0 ctl workers --filter 'state:full'[/bold]     some rows of a listing
-  [bold]scale0 ctl drain eu-2[/bold]                        by name, through any broker; --all: everyone
-  [bold]scale0 ctl test-task render '{}'[/bold]             who answers, how fast?
+  [bold]scale0 ctl overview[/bold]                        is all well?
+  [bold]scale0 ctl workers --filter 'state:full'[/bold]   some rows of a listing
+  [bold]scale0 ctl drain eu-2[/bold]                      by name; --all: every broker
+  [bold]scale0 ctl test-task render '{}'[/bold]           who answers, how fast?
 
 Credentials come from SCALE0_AUTH_ID and SCALE0_AUTH_PASSWORD, or from --auth-file; make some with scale0 user add.
 """,

@@ -30,7 +30,7 @@ app = typer.Typer(
 Break something on purpose, and account for every task that was in flight.
 
 \b
-  [bold]scale0 drill kill-worker[/bold]                   a worker that the drill starts for itself
+  [bold]scale0 drill kill-worker[/bold]                   a worker of its own
   [bold]scale0 drill kill-broker eu-2 --dry-run[/bold]    what would happen?
   [bold]scale0 drill kill-broker eu-2 --abort-if 'errors>5%'[/bold]
   [bold]scale0 drill partition eu-1 eu-2 --for 10s[/bold]

@@ -20,11 +20,11 @@ app = typer.Typer(
 Keys: who may connect, serve and call. A broker with a key encrypts everything, and admits allowed keys only.
 
 \b
-  [bold]scale0 keys new broker --kind peer[/bold]           a broker's key
-  [bold]scale0 broker --key broker[/bold]                   which it uses
-  [bold]scale0 keys new pay --kind worker[/bold]            a worker's, on its machine
-  [bold]scale0 keys allow KEY --kind worker --serve 'pay.*'[/bold]   what it may do, on the broker's
-  [bold]scale0 keys revoke pay[/bold]                       its sessions end within two seconds
+  [bold]scale0 keys new broker --kind peer[/bold]                    a broker's key
+  [bold]scale0 broker --key broker[/bold]                            which it uses
+  [bold]scale0 keys new pay --kind worker[/bold]                     a worker's
+  [bold]scale0 keys allow KEY --kind worker --serve 'pay.*'[/bold]   may do so much
+  [bold]scale0 keys revoke pay[/bold]                                ends its sessions
 """,
 )
 

@@ -21,6 +21,7 @@ from scale0.cli import (
     ctl_completion,
     drill_app,
     failures,
+    help_text,
     keys_app,
     narrow,
     operate_app,
@@ -126,11 +127,11 @@ def broker(
 
     \b
       scale0 broker
-      scale0 broker --bind tcp://127.0.0.1:0                 a free port
-      scale0 broker --join tcp://127.0.0.1:5555              a second one
-      scale0 broker --config network.toml --identity eu-2    one of several
-      scale0 broker --manage 127.0.0.1:8480                  with a page for operators
-      scale0 broker --key eu-1 --bind tcp://10.0.0.1:5555    encrypted; see scale0 keys
+      scale0 broker --bind tcp://127.0.0.1:0                a free port
+      scale0 broker --join tcp://127.0.0.1:5555             a second one
+      scale0 broker --config network.toml --identity eu-2   one of several
+      scale0 broker --manage 127.0.0.1:8480                 a page for operators
+      scale0 broker --key eu-1 --bind tcp://10.0.0.1:5555   encrypted: scale0 keys
     """
     from scale0.cli import broker_command, broker_manage
 
@@ -348,6 +349,7 @@ app.add_typer(drill_app.app, name="drill", rich_help_panel=OPERATE)
 app.command(rich_help_panel=OPERATE)(sim_app.sim)
 app.add_typer(pipeline_app.app, name="pipeline", rich_help_panel=OPERATE)
 app.command(rich_help_panel=LOOK)(pipeline_app.why)
+help_text.join_lines(app)
 
 # --- the process --------------------------------------------------------------------------------------------------
 

@@ -132,7 +132,7 @@ def whatif(
 
     \b
       scale0 pipeline whatif --service render --workers 2..40
-      scale0 pipeline whatif --service render --workers 8 --policy random --since 2026-03-01T14:00
+      scale0 pipeline whatif --service render --workers 8 --policy random
     """
     from scale0.cli import pipeline_command
 
