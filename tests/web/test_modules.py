@@ -73,6 +73,22 @@ def test_a_broken_link_over_which_something_was_heard_is_cut_one_way(modules: Mo
     assert fault["isOneWay"]
 
 
+@pytest.mark.parametrize("cut", ["eu-1", "eu-3"])
+def test_the_words_of_a_fault_stand_between_cards(modules: Modules, cut: str) -> None:
+    rows = [broker(name, link="down" if name == cut else "up") for name in ("eu-1", "eu-2", "eu-3")]
+    rows[1] |= {"is_self": True, "link": "self"}
+    made = drawn(modules, rows)
+    [note_y] = [link["noteY"] for link in made["links"] if link["kind"] == "fault"]
+    letters_px = 9
+    for card in made["boxes"]:
+        assert note_y < card["y"] or note_y - letters_px >= card["y"] + card["h"]
+
+
+def test_a_logarithmic_axis_has_lines_at_powers_of_ten_alone(modules: Modules) -> None:
+    told = modules.run("charts.js", "return m.decades(null, given)", [0.1, 0.2, 0.9, 1, 2, 10, 50, 100, 1000, 2000])
+    assert told == [0.1, None, None, 1, None, 10, None, 100, 1000, None]
+
+
 def test_arrows_to_fallback_groups_have_order_and_rate(modules: Modules) -> None:
     rows = [broker("eu-1", is_self=True, fallback_groups=["us", "ap"]), broker("us-1", "us"), broker("ap-1", "ap")]
     arrows = [link for link in drawn(modules, rows, {"us-1": 120.0})["links"] if link["kind"] == "standin"]

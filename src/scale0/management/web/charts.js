@@ -42,15 +42,15 @@ export function Chart({ title, testid, data, build, sync, onZoom, gaps = [], mar
 }
 
 function options(build, width, sync, latest) {
-  const line = css("--line");
+  const lines = { stroke: css("--line"), width: 1 }; // of the grid, and the ticks
   const muted = css("--muted");
   const made = build();
   return {
-    width, height: HEIGHT, legend: { live: true, show: true }, padding: [8, 8, 0, 0],
+    width, height: HEIGHT, legend: { live: true, show: true }, padding: [8, 28, 0, 0],
     cursor: { sync: sync ? { key: sync } : undefined, drag: { x: true, y: false, setScale: !sync || sync === "live" }, points: { size: 5 } },
     axes: [
-      { stroke: muted, grid: { stroke: line, width: 1 }, ticks: { stroke: line }, font: "11px system-ui", space: 64, values: (_, ticks, __, ___, step) => ticks.map((tick) => moment(tick, step)) },
-      { stroke: muted, grid: { stroke: line, width: 1 }, ticks: { stroke: line }, font: "11px system-ui", size: 52, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick))), ...made.axis },
+      { stroke: muted, grid: lines, ticks: lines, font: "11px system-ui", space: 64, values: (_, ticks, __, ___, step) => ticks.map((tick) => moment(tick, step)) },
+      { stroke: muted, grid: { ...lines, ...made.axis }, ticks: { ...lines, ...made.axis }, font: "11px system-ui", size: 52, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick))) },
     ],
     scales: { x: { time: true }, y: made.scale || {} },
     series: [{ label: "UTC", value: (_, at) => (at === null ? "–" : new Date(at * 1000).toISOString().slice(11, 19)) }, ...made.series],
@@ -123,11 +123,15 @@ function mark(chart, markers) {
 
 const shown = (unit) => (_, value) => (value === null || value === undefined ? "–" : `${number(value)}${unit}`);
 
+// On a logarithmic axis lines at the powers of ten alone: nine a decade would hide what is drawn over them.
+export const decades = (_, splits) => splits.map((at) => (/^[0.]*1[0.]*$/.test(at) ? at : null));
+
 // Columns: p50, p90, p99 in ms.
 export const latency = () => {
   const hue = css("--ok");
   return {
     scale: { distr: 3, log: 10 },
+    axis: { filter: decades },
     series: [
       { label: "p50", stroke: hue, width: 2, points: { show: false }, value: shown(" ms") },
       { label: "p90", stroke: fade(hue, 0.5), width: 1, points: { show: false }, value: shown(" ms") },

@@ -5,7 +5,7 @@ export const UNKNOWN = "–";
 const GLYPHS = {
   active: ["●", "ok"], ready: ["●", "ok"], full: ["●", "ok"], ok: ["●", "ok"], up: ["●", "ok"], current: ["●", "ok"], "at peers": ["●", "ok"],
   "in sync": ["●", "ok"], done: ["●", "ok"], in_flight: ["●", "ok"], self: ["●", "ok"], cleared: ["●", "ok"], allowed: ["●", "ok"],
-  serves: ["!", "warn"], passive: ["○", "ok"], joining: ["○", "ok"], negotiating: ["○", "ok"], queued: ["○", "ok"], past: ["○", "off"], replaced: ["○", "off"], begun: ["○", "ok"],
+  serves: ["!", "warn"], passive: ["○", "ok"], joining: ["○", "warn"], negotiating: ["○", "ok"], queued: ["○", "ok"], past: ["○", "off"], replaced: ["○", "off"], begun: ["○", "ok"],
   draining: ["◒", "warn"], disabling: ["◒", "warn"], holding: ["◒", "warn"], pending: ["◒", "warn"],
   behind: ["!", "warn"], flapping: ["!", "warn"], stuck: ["!", "warn"], late: ["!", "warn"], warn: ["!", "warn"],
   dialing: ["!", "warn"], partial: ["!", "warn"], denied: ["!", "warn"], conflict: ["!", "warn"],
@@ -79,7 +79,8 @@ export const FAMILIES = ["late", "lost", "failed", "refused", "caller"];
 // What is wrong with a row, in a word each; the worst first. Pure. The server's `is:problem` means the same.
 
 export const LATE_INTERVALS = 2;
-const WAITED_US = 1e6;
+
+const sayState = (row) => glyphOf(row.state)[1] === "warn" && ["warn", row.state];
 
 const sayWorker = (row) => [
   row.state === "gone" && ["bad", "gone"],
@@ -87,18 +88,18 @@ const sayWorker = (row) => [
   row.stuck > 0 && ["warn", `${row.stuck} stuck`],
   isLate(row) && ["warn", "late"],
   row.is_behind && ["warn", "behind"],
-  row.state === "draining" && ["warn", "draining"],
+  sayState(row),
 ];
 
 const sayService = (row) => [
   row.state === "no worker" && ["bad", "no worker"],
-  row.oldest_us >= WAITED_US && ["warn", "tasks wait"],
+  row.oldest_us >= 1e6 && ["warn", "waits"], // a busy service has a short queue always
   row.errors_5m > 0 && ["warn", "errors"],
 ];
 
 const sayBroker = (row) => [
   ["gone", "unknown"].includes(row.state) && ["bad", row.state],
-  ["draining", "disabling", "holding", "joining"].includes(row.state) && ["warn", row.state],
+  sayState(row),
   row.state === "disabled" && ["off", "disabled"],
   !row.is_self && ["down", "dialing"].includes(row.link) && ["bad", "not linked"],
   row.is_behind && ["warn", "behind"],

@@ -123,7 +123,8 @@ function faults(rows, boxes) {
     const to = boxes.find((box) => box.id === row.identity);
     if (!to) return [];
     const isOneWay = row.link === "dialing" && row.heard_us !== null && row.heard_us < HEARD_US;
-    return [{ kind: "fault", from: own.identity, to: row.identity, isOneWay, heard_us: row.heard_us, ...between(from, to) }];
+    const noteY = to.y > from.y ? to.y - 5 : to.y + to.h + 11; // above or below the card that is meant, where no card is
+    return [{ kind: "fault", from: own.identity, to: row.identity, isOneWay, heard_us: row.heard_us, noteY, ...between(from, to) }];
   });
 }
 

@@ -3,7 +3,7 @@
 import { classes, html, useEffect, useRef, useState } from "../lib.js";
 import * as api from "../api.js";
 import { Broker, Drawer } from "../details.js";
-import { glyphOf, millis, number, problemsOf, span, version, visible } from "../format.js";
+import { glyphOf, millis, number, plural, problemsOf, span, version, visible } from "../format.js";
 import { layout } from "../layout.js";
 import { Empty, State } from "../parts.js";
 import { adjust, beat, documents, go, route } from "../state.js";
@@ -86,7 +86,7 @@ function Link({ link }) {
   }
   const [x, y] = [(link.x1 + 2 * link.cx + link.x2) / 4, (link.y1 + 2 * link.cy + link.y2) / 4];
   return html`<g data-testid="fault" data-to=${link.to}><path class="fault" marker-end=${link.isOneWay ? "url(#red)" : undefined} d=${`M${link.x1} ${link.y1}Q${link.cx} ${link.cy} ${link.x2} ${link.y2}`} />
-    <text class="cross" x=${x} y=${y + 5} text-anchor="middle">✗</text>${link.heard_us ? html`<text class="note" x=${x + 12} y=${y - 3}>silent ${span(link.heard_us)}</text>` : null}</g>`;
+    <text class="cross" x=${x} y=${y + 5} text-anchor="middle">✗</text>${link.heard_us ? html`<text class="note" x=${link.x2 + 10} y=${link.noteY}>silent ${span(link.heard_us)}</text>` : null}</g>`;
 }
 
 function Box({ box, counts }) {
@@ -106,11 +106,11 @@ function Box({ box, counts }) {
     <text class=${`glyph ${token}`} x=${box.x + 10} y=${box.y + 19}>${glyph}</text>
     <text class="title" x=${box.x + 26} y=${box.y + 19}>${cut(row.identity, isDocked ? 12 : 22)}</text>
     <text x=${box.x + 10} y=${box.y + 37}>${isDocked ? `${row.state}${box.serves ? `, epoch ${number(row.epoch)}` : ""}` : cut(problemWords(row), 30)}</text>
-    ${isDocked ? null : html`<text class="muted" x=${box.x + 10} y=${box.y + 53}>${`${number(row.workers)} workers · ${version(row.config_version)}${row.is_behind ? " ! behind" : ""}`}</text>
-      <${Bar} x=${box.x + 10} y=${box.y + 60} w=${box.w - 20} counts=${counts} total=${row.workers} />`}</g>`;
+    ${isDocked ? null : html`<text class="muted" x=${box.x + 10} y=${box.y + 53}>${`${plural(row.workers, "worker")} · ${version(row.config_version)}`}</text>
+      <${Bar} x=${box.x + 10} y=${box.y + 60} w=${box.w - 20} counts=${row.workers && counts} total=${row.workers} />`}</g>`;
 }
 
-const problemWords = (row) => [row.state, ...problemsOf("network", row).map(([, word]) => word).filter((word) => word !== row.state && word !== "behind"), row.is_self ? "this one" : ""].filter(Boolean).join(", ");
+const problemWords = (row) => [row.state, ...problemsOf("network", row).map(([, word]) => word).filter((word) => word !== row.state), row.is_self ? "this one" : ""].filter(Boolean).join(", ");
 const cut = (text, most) => { const shown = visible(text); return shown.length > most ? `${shown.slice(0, most - 1)}…` : shown; };
 
 function Bar({ x, y, w, counts, total }) {
@@ -128,5 +128,5 @@ function Bar({ x, y, w, counts, total }) {
 function Mirror({ rows }) {
   return html`<table class="mirror" aria-label="Brokers of the network" data-testid="mirror"><thead><tr><th scope="col">Group</th><th scope="col">Broker</th><th scope="col">State</th><th scope="col">Fallback</th><th scope="col" class="num">Workers</th><th scope="col">Config</th></tr></thead>
     <tbody>${rows.map((row) => html`<tr key=${row.identity}><td>${visible(row.group || "–")}</td><td><a href="#" class="name" onClick=${(event) => { event.preventDefault(); adjust({ sel: row.identity }, true); }}>${visible(row.identity)}</a></td>
-      <td><${State} state=${row.state} fill=${problemsOf("network", row)[0]?.[0]} word=${problemWords(row)} /></td><td>${row.fallback_broker ? `${visible(row.fallback_broker)} ${row.fallback || ""}` : "–"}</td><td class="num">${number(row.workers)}</td><td>${version(row.config_version)}${row.is_behind ? " behind" : ""}</td></tr>`)}</tbody></table>`;
+      <td><${State} state=${row.state} fill=${problemsOf("network", row)[0]?.[0]} word=${problemWords(row)} /></td><td>${row.fallback_broker ? `${visible(row.fallback_broker)} ${row.fallback || ""}` : "–"}</td><td class="num">${number(row.workers)}</td><td>${version(row.config_version)}</td></tr>`)}</tbody></table>`;
 }
