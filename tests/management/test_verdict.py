@@ -63,6 +63,12 @@ def test_what_an_operator_wanted_is_told_and_is_no_alarm() -> None:
     assert verdict(vitals(), [], network) == Verdict("warn", "◒ eu-2 draining · – 2 brokers disabled")
 
 
+def test_services_whose_tasks_end_in_errors_are_told_as_such() -> None:
+    assert verdict(vitals(), [alarm("errors_high", "ocr")]).text == "✗ ocr often fails"
+    raised = [alarm("errors_high", name) for name in ("ocr", "render")]
+    assert verdict(vitals(), raised).text == "✗ 2 services often fail"
+
+
 def test_a_line_holds_no_more_than_it_can() -> None:
     names = ["audit_broken", "errors_high", "memory_high", "loop_late", "link_cut", "fallback_lost"]
     said = verdict(vitals(), [alarm(name, "x" * 200) for name in names]).text

@@ -87,8 +87,8 @@ BAD: Final = (
         cause="{percent} of the tasks of {subject} ended in an error in the last 5 min: {errors} of {settled}",
         cure="see how they ended: scale0 ctl services; and one of them in full: scale0 why TASK",
         link="#/services?sel={subject}",
-        few="errors of {subject}",
-        many="errors of {count} services",
+        few="{subject} often fails",
+        many="{count} services often fail",
     ),
     Rule(
         name="audit_broken",
