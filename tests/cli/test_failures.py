@@ -103,6 +103,14 @@ def test_a_traceback_appears_only_when_it_is_wanted(
     assert "Traceback" in capsys.readouterr().err
 
 
+def test_a_wrong_password_says_where_users_are() -> None:
+    assert failures.explain(errors.SessionRefused(HERE, 401, "user and password do not match")) == [
+        f"the broker at {HERE} refused this session: 401 user and password do not match",
+        "who may manage, where the broker runs: scale0 user list",
+    ]
+    assert len(failures.explain(errors.SessionRefused(HERE, 403, "this key may not call ocr"))) == 1
+
+
 def test_a_usage_error_is_told_on_one_line() -> None:
     assert failures.explain_usage("Missing option '--to'. Choose from:\n\tjson,\n\txml") == [
         "missing option '--to'. Choose from: json, xml",

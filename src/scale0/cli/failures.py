@@ -64,6 +64,8 @@ def exit_code(error: BaseException) -> Exit:
 def explain(error: BaseException) -> list[str]:
     """The first line says what, the others why and what to do next."""
     match error:
+        case errors.SessionRefused(code=401, text=text) if "password" in text:
+            return [*str(error).splitlines(), "who may manage, where the broker runs: scale0 user list"]
         case errors.SessionRefused():
             return str(error).splitlines()
         case errors.Unreachable(tried=tried):
