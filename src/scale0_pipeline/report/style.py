@@ -43,7 +43,7 @@ main{max-width:1040px;margin:0 auto;padding:20px 20px 60px}
 h1{font-size:24px;line-height:1.3;margin:6px 0 4px;font-weight:650;text-wrap:balance}
 h2{font-size:17px;line-height:1.35;margin:2px 0 10px;font-weight:600;text-wrap:balance}
 h3{font-size:13px;margin:18px 0 6px;font-weight:600}
-h1,h2,h3,p,li,td,.id{overflow-wrap:anywhere}
+h1,h2,h3,p,li,.id{overflow-wrap:anywhere}
 .kicker,.muted,.legend,.readout,summary{color:var(--muted)}
 .kicker{font-size:12px;margin:0}
 section,.card{background:var(--surface);border:1px solid var(--line);border-radius:6px}
@@ -88,14 +88,18 @@ svg .note{fill:var(--text);font-size:11px}
 .stamps{display:grid;grid-template-columns:repeat(3,1fr);gap:4px 16px;margin-top:10px}
 .pairs{grid-template-columns:repeat(2,1fr)}
 figcaption{font-size:12px}
-.scroll{overflow-x:auto}
+.scroll{overflow-x:auto;background-repeat:no-repeat;background-size:48px 100%,48px 100%,7px 100%,7px 100%;
+background-image:linear-gradient(90deg,var(--surface) 30%,transparent),
+linear-gradient(270deg,var(--surface) 30%,transparent),
+linear-gradient(90deg,var(--muted),transparent),linear-gradient(270deg,var(--muted),transparent);
+background-position:left,right,left,right;background-attachment:local,local,scroll,scroll}
 details{margin:6px 0}
 summary{cursor:pointer;font-size:12px}
 details>.scroll{max-height:420px;overflow:auto;margin-top:6px}
 table{border-collapse:collapse;min-width:50%}
 th,td{text-align:left;padding:0 14px 0 0;height:28px;white-space:nowrap;border-bottom:1px solid var(--line)}
 table.data td,table.data th{height:22px}
-td{max-width:420px;white-space:normal}
+td{max-width:420px;white-space:normal;overflow-wrap:break-word}
 th{font-weight:600;color:var(--muted);position:sticky;top:0;background:var(--surface)}
 .n{text-align:right;white-space:nowrap}
 .empty{margin:4px 0;color:var(--muted)}

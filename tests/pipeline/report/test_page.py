@@ -17,6 +17,7 @@ from scale0_pipeline.errors import NothingRecorded
 from scale0_pipeline.gold import Gold
 from scale0_pipeline.report import book as books
 from scale0_pipeline.report import page as report_page
+from scale0_pipeline.report import style
 from scale0_pipeline.report.book import Book
 from scale0_pipeline.report.page import BYTES_MAX, ORDER, render
 from scale0_pipeline.report.period import make_period
@@ -262,3 +263,11 @@ def test_a_place_without_tables_is_an_error_that_names_the_next_command(tmp_path
     with pytest.raises(NothingRecorded, match="scale0 broker --telemetry"):
         report.write(str(tmp_path / "empty"), tmp_path / "x.html")
     assert not (tmp_path / "x.html").exists()
+
+
+def test_cells_keep_their_words_and_what_lies_beyond_an_edge_is_shaded() -> None:
+    rules = style.css()
+    broken_anywhere = [rule.partition("{")[0] for rule in rules.split("}") if "overflow-wrap:anywhere" in rule]
+    assert not any("td" in selectors.replace("\n", "").split(",") for selectors in broken_anywhere)
+    [scroll] = [rule for rule in rules.split("}") if rule.strip().startswith(".scroll{")]
+    assert "background-attachment:local,local,scroll,scroll" in scroll
