@@ -32,6 +32,12 @@ def test_the_users_are_those_of_the_account_unless_said_otherwise(tmp_path: Path
     assert named.users == str(tmp_path / "u")
 
 
+def test_the_page_and_the_broker_do_not_share_a_port() -> None:
+    with pytest.raises(UsageError, match=r"where the broker itself listens\nadd --manage 127"):
+        broker_manage.check(ManagementSettings(http="127.0.0.1:1234"), ["tcp://127.0.0.1:1234"])
+    broker_manage.check(ManagementSettings(http="127.0.0.1:0"), ["tcp://127.0.0.1:0"])
+
+
 def test_a_certificate_and_its_key_go_together(tmp_path: Path) -> None:
     options = ManageOptions("127.0.0.1:0", tls_cert=tmp_path / "cert.pem")
     with pytest.raises(UsageError, match="--manage-tls-key"):

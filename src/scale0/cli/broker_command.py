@@ -108,7 +108,7 @@ def run(options: BrokerOptions) -> Exit:
         check_telemetry(plan.telemetry)
     management = plan.management
     if management is not None:
-        broker_manage.check(management)
+        broker_manage.check(management, plan.addresses)
 
     def ready(server: Server) -> None:
         if plan.seeds and not options.is_quiet:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -72,10 +72,12 @@ def plan(
     )
 
 
-def check(settings: ManagementSettings) -> None:
-    """Say before the start what would keep the page from being up."""
+def check(settings: ManagementSettings, own: Sequence[str] = ()) -> None:
+    """Say before the start what would keep the page from being up; `own` is where the broker itself is to listen."""
     if not settings.http:
         return
+    if f"tcp://{settings.http}" in own and not settings.http.endswith(":0"):
+        raise UsageError(f"--manage {settings.http} is where the broker itself listens\nadd --manage {DEFAULT_PAGE}")
     from scale0.management.http import server as page
     from scale0.transport.port_owner import owner_of
 
