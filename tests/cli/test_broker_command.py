@@ -104,10 +104,22 @@ def test_a_fallback_that_served_last_waits_for_the_primary() -> None:
 
 
 def test_a_broker_that_joins_is_said_to_be_joining(capsys: pytest.CaptureFixture[str]) -> None:
-    broker_command.say_joining([SEED])
+    broker = Broker(BrokerSettings(identity="b"), now=0.0, wall_s=1e9, seeds=[SEED])
+    broker_command.say_joining([SEED], cast("Server", SimpleNamespace(broker=broker)), Path("/kept"))
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert SEED in captured.err
+    assert captured.err.startswith(f"joining by {SEED}; ")
+
+
+def test_a_broker_that_is_of_a_network_already_says_which_and_how_it_knows(capsys: pytest.CaptureFixture[str]) -> None:
+    document = Document(network="shop", brokers=[BrokerEntry(identity="a"), BrokerEntry(identity="b")])
+    before = Broker(BrokerSettings(identity="b"), now=0.0, wall_s=1e9, document=document)
+    kept = before.state.config.records()
+    broker = Broker(BrokerSettings(identity="b"), now=0.0, wall_s=1e9, records=kept, seeds=[SEED])
+    broker_command.say_joining([SEED], cast("Server", SimpleNamespace(broker=broker)), Path("/kept"))
+    assert capsys.readouterr().err == (
+        "of network shop already, as kept in /kept; to join another one: remove that, or give --no-state\n"
+    )
 
 
 # --- the plan -----------------------------------------------------------------------------------------------------

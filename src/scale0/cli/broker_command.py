@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from scale0.cli import broker_manage, state_dirs
+from scale0.cli import broker_manage, render, state_dirs
 from scale0.cli.failures import Exit, remark
 from scale0.errors import UsageError
 
@@ -112,7 +112,7 @@ def run(options: BrokerOptions) -> Exit:
 
     def ready(server: Server) -> None:
         if plan.seeds and not options.is_quiet:
-            say_joining(plan.seeds)
+            say_joining(plan.seeds, server, plan.state_dir)
         announce(server.identity, server.endpoints, waiting_for(server))
         if management is not None:
             broker_manage.announce(server, management)
@@ -355,9 +355,17 @@ def check_bind(endpoints: list[str], *, is_insecure: bool, is_encrypted: bool = 
 # --- what is said -------------------------------------------------------------------------------------------------
 
 
-def say_joining(seeds: list[str]) -> None:
-    """On stderr: it is not of the network yet, and goes on trying."""
-    sys.stderr.write(f"joining by {', '.join(seeds)}; until a broker there answers, tasks are refused\n")
+def say_joining(seeds: list[str], server: Server, state_dir: Path | None) -> None:
+    """On stderr: it goes on trying; or it is of a network already by what it has kept, and `--join` adds an address."""
+    state = server.broker.state
+    if state.mode == "joining":
+        told = f"joining by {', '.join(seeds)}; until a broker there answers, tasks are refused"
+    else:
+        told = (
+            f"of network {render.safe(state.config.document.network)} already, as kept in {state_dir}; "
+            "to join another one: remove that, or give --no-state"
+        )
+    sys.stderr.write(f"{told}\n")
     sys.stderr.flush()
 
 
