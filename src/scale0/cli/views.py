@@ -245,7 +245,7 @@ def _workers_advice(rows: Sequence[Row]) -> str:
         return "scale0 worker module:app"
     if any(row.get("stuck") for row in rows):
         worst = max(rows, key=lambda row: row.get("stuck") or 0)
-        return f"restart {render.safe(worst.get('identity', '?'))}   (its handlers run on past their deadlines)"
+        return f"restart {render.safe(worst.get('identity', '?'))}   (its handlers run on for tasks that are settled)"
     return ""
 
 
