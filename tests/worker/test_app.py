@@ -79,6 +79,23 @@ def _echo(body: bytes) -> bytes:
     return body
 
 
+def _boom() -> None:
+    raise ValueError("no")
+
+
+def test_a_service_that_fails_again_and_again_is_logged_once(
+    broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = Worker(broker.endpoint)
+    worker.add_service("boom", _boom)
+    with caplog.at_level("INFO", "scale0.worker"), worker.start():
+        for _ in range(3):
+            assert broker.failure(broker.submit("boom")).text == "no"
+    told = [record.getMessage() for record in caplog.records if "failed" in record.getMessage()]
+    assert len(told) == 1
+    assert "boom failed" in told[0]
+
+
 def test_what_a_handler_raises_is_told_with_its_traceback(broker: ScriptedBroker) -> None:
     worker = Worker(broker.endpoint)
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+
+import pytest
+
 from scale0.encoding import decode_failure
-from scale0.worker.failure import MESSAGE_CHARACTERS_MAX, TRACEBACK_CHARACTERS_MAX, failure_body
+from scale0.worker.failure import MESSAGE_CHARACTERS_MAX, TRACEBACK_CHARACTERS_MAX, failure_body, note_failure
 
 
 class Unprintable(Exception):
@@ -48,3 +52,20 @@ def test_long_texts_are_cut() -> None:
 
 def test_lone_surrogates_do_not_break_it() -> None:
     assert decode_failure(failure_body(ValueError("\udc80"))).remote_type == "ValueError"
+
+
+def test_the_first_failure_of_a_service_stands_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "scale0.worker"):
+        note_failure("render", _raised(ValueError("no \x1b[2J")), is_first=True)
+        note_failure("render", _raised(ValueError("again")), is_first=False)
+    [record] = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.getMessage().startswith("render failed, and its client was told; ")
+    assert record.getMessage().endswith("ValueError: no \\x1b[2J")
+
+
+def test_each_failure_is_there_for_who_looks_closer(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "scale0.worker"):
+        note_failure("render", _raised(ValueError("again")), is_first=False)
+    assert "in _raised" in caplog.text
+    assert "ValueError: again" in caplog.text

@@ -20,7 +20,7 @@ from scale0.encoding import Signature
 from scale0.errors import UsageError
 from scale0.protocol import limits
 from scale0.protocol.messages import Body, ServiceOffer, Status
-from scale0.worker.failure import failure, failure_body
+from scale0.worker.failure import failure, failure_body, note_failure
 from scale0.worker.job import Job, job_var
 from scale0.worker.outbox import Outbox
 from scale0.worker.traced import traced
@@ -33,7 +33,17 @@ _FAILED = int(Status.FAILED)
 class Handler:
     """A service's function, made ready to be called with bodies."""
 
-    __slots__ = ("function", "idempotent", "is_async", "is_stream", "max_attempts", "name", "signature", "typical_s")
+    __slots__ = (
+        "function",
+        "has_failed",
+        "idempotent",
+        "is_async",
+        "is_stream",
+        "max_attempts",
+        "name",
+        "signature",
+        "typical_s",
+    )
 
     def __init__(
         self, name: str, function: Callable[..., Any], *, idempotent: bool = False, max_attempts: int = 3
@@ -48,6 +58,7 @@ class Handler:
         self.idempotent = idempotent
         self.max_attempts = max_attempts
         self.typical_s = UNKNOWN_S
+        self.has_failed = False
         self.signature = Signature(function, name)
         asked: Any = function
         while isinstance(asked, functools.partial):
@@ -147,6 +158,9 @@ def finish(job: Job, value: Any, outbox: Outbox) -> None:
 def fail(job: Job, error: BaseException, outbox: Outbox) -> None:
     """The handler has raised, or its value cannot be encoded."""
     is_stopped = job.is_cancelled and isinstance(error, asyncio.CancelledError)
+    if not is_stopped:
+        note_failure(job.handler.name, error, is_first=not job.handler.has_failed)
+        job.handler.has_failed = True
     outbox.finish(job, cancelled_body() if is_stopped else failure_body(error), _FAILED)
 
 
