@@ -79,6 +79,16 @@ def _echo(body: bytes) -> bytes:
     return body
 
 
+def test_the_log_says_who_it_is_and_what_it_serves(broker: ScriptedBroker, caplog: pytest.LogCaptureFixture) -> None:
+    worker = Worker(broker.endpoint, identity="w-1")
+    for number in range(7):
+        worker.add_service(f"s{number}", _echo)
+    with caplog.at_level("INFO", "scale0.worker"), worker.start():
+        pass
+    told = f"connected to the broker at {broker.endpoint}; w-1 serves s0, s1, s2, s3, s4 and 2 more"
+    assert told in [record.getMessage() for record in caplog.records]
+
+
 def _boom() -> None:
     raise ValueError("no")
 

@@ -41,6 +41,8 @@ from scale0.worker.runner import Runner
 
 logger = logging.getLogger("scale0.worker")
 
+NAMES_TOLD = 5  # of services, in a line of the log
+
 FAREWELL_S: Final = 1.0  # how long a leaving worker waits to know that its last replies have arrived
 _HEADER: Final = WORKER.header
 _TASK_PREFIX: Final = _HEADER + bytes((Command.TASK,))
@@ -246,7 +248,8 @@ class Shell:
     def _connected(self, effect: Connected) -> None:
         self._has_connected = True
         self.dealer.takes_bundles = effect.takes_bundles
-        logger.info("connected to the broker at %s", effect.endpoint)
+        own = self.session.link.settings.identity  # as listings name this worker
+        logger.info("connected to the broker at %s; %s serves %s", effect.endpoint, own, _few(list(self._handlers)))
 
     def _ready(self, effect: Ready) -> None:
         self._is_taken = True
@@ -266,6 +269,12 @@ class Shell:
 def note(text: str, *, is_usual: bool = False) -> None:
     """Something for the log that is no error; a warning, unless nothing is wrong."""
     logger.log(logging.INFO if is_usual else logging.WARNING, "%s", text)
+
+
+def _few(names: list[str]) -> str:
+    """The first ones, and how many there are besides."""
+    more = len(names) - NAMES_TOLD
+    return ", ".join(names[:NAMES_TOLD]) + (f" and {more} more" if more > 0 else "")
 
 
 def _ignore() -> None:
