@@ -11,13 +11,14 @@ What a day is made of is read from its own files alone: the cost of a batch does
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Final
 
 import msgspec
 
 from scale0_pipeline.errors import PipelineError
+from scale0_pipeline.jobs.together import Job, side_by_side
 from scale0_pipeline.jobs.writer import Writer
 from scale0_pipeline.tables import crash_points
 from scale0_pipeline.tables.delta import STREAM
@@ -57,15 +58,13 @@ class Deriver:
         """Make what has changed; how many tables that were. Unless `is_final`, those that may wait do."""
         made = 0
         known = {name: Known(table.version(), table.files()) for name, table in self.writer.tables.items()}
-        for level in in_levels(self.writer.derived):
-            tasks = [self._task(one, known) for one in level if is_final or self._is_due(one)]
-            jobs = [self._making(task) for task in tasks if task is not None]
-            for name in self.writer.side_by_side(jobs):
-                made += 1
-                table = self.writer.tables[name]
-                known[name] = Known(table.version(), table.files())
-                self.writer.progress(f"derived: {name}", made, 0)
-                crash_points.reach(crash_points.IN_DERIVE)
+        due = [one for one in self.writer.derived if is_final or self._is_due(one)]
+        for name in side_by_side([Job(one.name, self._making(one, known), one.inputs) for one in due]):
+            made += 1
+            table = self.writer.tables[name]
+            known[name] = Known(table.version(), table.files())
+            self.writer.progress(f"derived: {name}", made, 0)
+            crash_points.reach(crash_points.IN_DERIVE)
         return made
 
     def _is_due(self, one: Derived) -> bool:
@@ -81,11 +80,14 @@ class Deriver:
             return None
         return plan_days(one, [each.files for each in inputs], version, through)
 
-    def _making(self, task: Task) -> Callable[[], str]:
-        def make() -> str:
+    def _making(self, one: Derived, known: Mapping[str, Known]) -> Callable[[], bool]:
+        def make() -> bool:
+            task = self._task(one, known)
+            if task is None:
+                return False
             self.make(task)
-            self._made_s[task.table.name] = self._clock()
-            return task.table.name
+            self._made_s[one.name] = self._clock()
+            return True
 
         return make
 
@@ -145,15 +147,3 @@ def day_task(one: Derived, changed: set[date], existing: set[date], through: int
         raise PipelineError(f"{len(days)} days of {one.name} are outdated", "are the clocks of your brokers right?")
     before = {day - timedelta(back) for day in days for back in range(one.lookback_days + 1)}
     return Task(one, tuple(sorted(days)), tuple(sorted(before & existing)), through)
-
-
-def in_levels(derived: Iterable[Derived]) -> list[list[Derived]]:
-    """The tables in groups: those of one group are made from tables of groups before it, and can be made together."""
-    levels: list[list[Derived]] = []
-    level_of: dict[str, int] = {}
-    for one in derived:
-        level = 1 + max((level_of.get(name, -1) for name in one.inputs), default=-1)
-        level_of[one.name] = level
-        levels.extend([] for _ in range(level + 1 - len(levels)))
-        levels[level].append(one)
-    return levels

@@ -4,15 +4,12 @@ Each table says for itself how far it is: its log holds the number of the last b
 to lose between a plan and its end. Whatever happened, the next step is the same: give every table the plans that it
 lacks, then make the days of derived tables anew that have changed since they were made. A table that a new version
 of Scale0 brings along lacks them all, and gets them the same way.
-
-Tables are written side by side, for most of the time of a small job goes by in planning it.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from typing import Final
 
@@ -26,6 +23,7 @@ from scale0.telemetry.place import Place
 from scale0_pipeline.jobs import copies
 from scale0_pipeline.jobs.checks import Checks
 from scale0_pipeline.jobs.rows import missing_segments, rows_of, without
+from scale0_pipeline.jobs.together import Job, side_by_side
 from scale0_pipeline.progress import Progress, silent
 from scale0_pipeline.tables import crash_points
 from scale0_pipeline.tables.covered import Interval
@@ -37,7 +35,6 @@ from scale0_pipeline.tables.plans import BATCH_BYTES_MAX, Plan, admit, make_plan
 from scale0_pipeline.transforms.registry import Copied, Derived, Growing
 
 CONSUMER: Final = "pipeline"
-THREADS: Final = 4  # tables that are written at a time
 CACHED_ROWS_MAX: Final = 200_000  # a batch up to this size is read once and kept while its tables are made
 PLANS_MAX: Final = 5_000  # that one job carries out
 
@@ -126,7 +123,7 @@ class Writer:
             rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
         done = 0
         try:
-            for name in self.side_by_side([self._appending(one, rows, plans) for one in wanted]):
+            for name in side_by_side([Job(one.name, self._appending(one, rows, plans)) for one in wanted]):
                 done += 1
                 self.progress(f"batch {plans[-1].batch}: {name}", done, len(wanted))
                 if done == 1:
@@ -137,14 +134,14 @@ class Writer:
         self.rows_done += count
         crash_points.reach(crash_points.AFTER_LAST_COMMIT)
 
-    def _appending(self, one: Growing, rows: DataFrame, plans: Sequence[Plan]) -> Callable[[], str]:
-        def append() -> str:
+    def _appending(self, one: Growing, rows: DataFrame, plans: Sequence[Plan]) -> Callable[[], bool]:
+        def append() -> bool:
             table, batch = self.tables[one.name], plans[-1].batch
             written = self.write(one, rows, plans, (plans[0].batch, batch))
             crash_points.reach(crash_points.AFTER_WRITE)
             if table.append(written, self.stamp(batch, position=plans[-1].position)):
                 self.checks.note(table, batch, written.files)
-            return one.name
+            return True
 
         return append
 
@@ -164,17 +161,6 @@ class Writer:
         """Ours, after a look whether we still hold the lease."""
         self.lease.check()
         return Stamp(app, batch, self.lease.name, self.lease.fence, metadata)
-
-    def side_by_side(self, jobs: Sequence[Callable[[], str]]) -> Iterable[str]:
-        """Run jobs in a few threads; their names as they end. After a failure no job is begun."""
-        with ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="scale0-table") as pool:
-            futures = [pool.submit(job) for job in jobs]
-            try:
-                for future in futures:
-                    yield future.result()
-            finally:
-                for future in futures:
-                    future.cancel()
 
     def keep_position(self) -> None:
         """Say how far all tables are: segments up to there may go when their time is over."""

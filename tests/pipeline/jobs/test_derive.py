@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from scale0_pipeline.jobs.derive import day_task, in_levels, plan_days
+from scale0_pipeline.jobs.derive import day_task, plan_days
 from scale0_pipeline.tables.files import DataFile
 from scale0_pipeline.transforms.registry import Derived
 from tests.pipeline.jobs.world import make_days
@@ -51,8 +51,3 @@ def test_a_snapshot_reads_as_far_back_as_it_says() -> None:
     assert (numbers(task.days), numbers(task.input_days)) == ([8], [6, 7, 8])
     whole = plan_days(derived("gold/x", "facts/y", is_snapshot=True), files, 0, 1)
     assert numbers(whole.input_days) == list(range(9))
-
-
-def test_tables_are_made_after_what_they_are_made_of() -> None:
-    tables = [derived("a", "facts"), derived("b", "facts"), derived("c", "a", "facts"), derived("d", "c", "b")]
-    assert [[one.name for one in level] for level in in_levels(tables)] == [["a", "b"], ["c"], ["d"]]
