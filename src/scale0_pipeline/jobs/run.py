@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import date
 from itertools import cycle
@@ -95,14 +96,22 @@ class Run:
             query.stop()
 
     def finish(self) -> Summary:
-        """Make all derived tables as new as the others."""
-        self.summary.derived += self.deriver.derive()
-        self.summary.rules += self.writer.checks.look(self.writer.stamp)
+        """Make all derived tables as new as the others.
+
+        What was appended is looked at meanwhile: cores wait while one table is planned that others wait for.
+        """
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="scale0-checks") as pool:
+            looked_at = pool.submit(self._look)
+            self.summary.derived += self.deriver.derive()
+        self.summary.rules += looked_at.result() + self._look()
         self._keep_files_few()
         self.summary.rows = self.writer.rows_done
         self.summary.last_batch = self.writer.log.last()
         self.summary.seconds = time.monotonic() - self._started_s
         return self.summary
+
+    def _look(self) -> int:
+        return self.writer.checks.look(self.writer.stamp)
 
     def _advance(self, until: Position) -> None:
         """A batch of one run: all of it first; what is derived is derived once, at the end."""
@@ -143,7 +152,7 @@ class Run:
         """
         if time.monotonic() - self._looked_s > LOOK_S:
             self._looked_s = time.monotonic()
-            self.summary.rules += self.writer.checks.look(self.writer.stamp)
+            self.summary.rules += self._look()
             compaction.sweep(next(self._tables), orphans_h=None)
 
     @contextmanager
