@@ -162,10 +162,13 @@ class Files:
     def add(self, rows: pa.Table) -> None:
         import pyarrow.compute as pc
 
-        for day in rows[DAY].unique().to_pylist():
+        days = rows[DAY].unique().to_pylist()
+        for day in days:
             if self._target.day not in (None, day):
                 continue
-            of_day = rows.filter(pc.equal(rows[DAY], day)).drop_columns([DAY])
+            # Nearly always all rows are of one day: to choose among them would copy them all.
+            chosen = rows if len(days) == 1 else rows.filter(pc.equal(rows[DAY], day))
+            of_day = chosen.drop_columns([DAY])
             self._writer(day, of_day.schema).write_table(of_day, row_group_size=GROUP_ROWS)
             self._rows[day] = self._rows.get(day, 0) + of_day.num_rows
 
