@@ -42,7 +42,7 @@ def read_arguments(argument: str | None) -> tuple[list[Any], dict[str, Any]]:
         value = json.loads(argument)
     except json.JSONDecodeError as error:
         what = f"the argument is not JSON: {error.msg} at character {error.pos + 1}"
-        if not argument.lstrip().startswith(("[", "{", '"')):  # what begins so is meant as JSON, and has a slip further on
+        if not argument.lstrip().startswith(("[", "{", '"')):  # else it is meant as JSON, and has a slip further on
             what += f"\ntext needs its quotes: '{json.dumps(argument.strip(), ensure_ascii=False)}'"
         raise UsageError(what) from error
     except RecursionError as error:
