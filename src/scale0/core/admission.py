@@ -7,7 +7,7 @@ that this broker does not hold may have run under another, so it is dispatched o
 
 from __future__ import annotations
 
-from scale0.core import access, builtin, changes, delivery, forwarding, replication, routing, task_rows, vitals
+from scale0.core import access, builtin, changes, delivery, endings, forwarding, replication, routing, task_rows, vitals
 from scale0.core.ledger import Entry
 from scale0.core.services import RESERVED, Service
 from scale0.core.sessions import Session
@@ -75,7 +75,7 @@ def _hear_repeated(state: State, session: Session, message: Task) -> None:
         # Rule 12: its client has parts that the copy of this broker does not know of. Another run's must not follow.
         if message.flags & PARTLY_ANSWERED and not entry.parts:
             routing.strand(state, entry)
-            routing.settle_error(state, entry, Code.WORKER_LOST, OUTCOME_UNKNOWN)
+            endings.settle_error(state, entry, Code.WORKER_LOST, OUTCOME_UNKNOWN)
     else:
         forwarding.adopt(state, entry, session)
 
@@ -141,7 +141,7 @@ def judge_resent(state: State, service: Service) -> None:
         return
     for entry in service.queue.entries():
         if entry.task.flags & RESENT:
-            routing.settle_error(state, entry, Code.WORKER_LOST, OUTCOME_UNKNOWN)
+            endings.settle_error(state, entry, Code.WORKER_LOST, OUTCOME_UNKNOWN)
 
 
 def count_unseen(state: State, service: Service) -> None:
@@ -185,9 +185,9 @@ def end_settling(state: State) -> None:
     for service in unknown:
         for entry in service.queue.entries():
             if entry.task.flags & RESENT:
-                routing.settle_error(state, entry, Code.WORKER_LOST, OUTCOME_UNKNOWN)
+                endings.settle_error(state, entry, Code.WORKER_LOST, OUTCOME_UNKNOWN)
             elif not entry.client.dialect.majordomo and not replication.may_run_yet(state, entry):
-                routing.settle_error(state, entry, Code.UNKNOWN_SERVICE, _nobody_announced(state, service.name))
+                endings.settle_error(state, entry, Code.UNKNOWN_SERVICE, _nobody_announced(state, service.name))
 
 
 def refuse(state: State, session: Session, message: Task, code: Code, text: str, **detail: object) -> None:

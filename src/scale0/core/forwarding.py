@@ -9,7 +9,7 @@ A client that lost its origin may come here and ask for the same task: then its 
 
 from __future__ import annotations
 
-from scale0.core import afar, changes, delivery, routing, task_rows
+from scale0.core import afar, changes, delivery, endings, routing, task_rows
 from scale0.core.ledger import Entry
 from scale0.core.network import Peer
 from scale0.core.sessions import Session
@@ -130,9 +130,9 @@ def reply(state: State, session: Session, message: TaskReply) -> None:
     elif message.status == RETURNED:
         routing.take_back(state, entry)
     elif message.status == OK or not entry.is_cancelled:
-        routing.settle_reply(state, entry, message)
+        endings.settle_reply(state, entry, message)
     else:
-        routing.settle_error(state, entry, Code.CANCELLED, "cancelled while it ran")
+        endings.settle_error(state, entry, Code.CANCELLED, "cancelled while it ran")
     if worker is not None and worker.services:
         afar.feed(state, worker)
 
@@ -158,7 +158,7 @@ def error(state: State, session: Session, message: Error) -> None:
             if state.stream is not None:
                 changes.dropped(state, entry)
         else:
-            routing.settle_error(state, entry, code, f"{peer.identity}: {message.text}")
+            endings.settle_error(state, entry, code, f"{peer.identity}: {message.text}")
     afar.feed(state, worker)
 
 

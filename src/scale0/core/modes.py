@@ -17,6 +17,7 @@ from scale0.core import (
     afar,
     binary_star,
     connections,
+    endings,
     groups,
     handover,
     recording,
@@ -41,7 +42,7 @@ def step(state: State) -> None:
             for entry in list(state.ledger.entries.values()):
                 text = "outcome unknown: the broker was disabled while it ran"
                 routing.strand(state, entry)
-                routing.settle_error(state, entry, Code.WORKER_LOST, text)
+                endings.settle_error(state, entry, Code.WORKER_LOST, text)
         if not state.ledger.entries and (is_over or groups.has_moved_all(state)):
             _fall_silent(state)
     elif state.mode == "draining" and not state.ledger.entries and not state.is_stopped and _is_deserted(state):
@@ -76,7 +77,7 @@ def disable(state: State) -> dict[str, Any]:
     for entry in [entry for entry in state.ledger.entries.values() if entry.is_queued]:
         if entry.id in may_run_yet:
             text = "outcome unknown: the broker was disabled, and its fallback may run the task yet"
-            routing.settle_error(state, entry, Code.WORKER_LOST, text)
+            endings.settle_error(state, entry, Code.WORKER_LOST, text)
             continue
         # Rule 25: disabling first forwards or refuses what is queued.
         peer = afar.pick(state, entry)
@@ -84,7 +85,7 @@ def disable(state: State) -> dict[str, Any]:
             afar.take_from_queue(state, entry)
             afar.send(state, entry, peer)
             continue
-        routing.settle_error(state, entry, Code.NOT_ACCEPTING, "the broker was disabled before the task was dispatched")
+        endings.settle_error(state, entry, Code.NOT_ACCEPTING, "the broker was disabled before the task was dispatched")
     state.effects.append(Persist("disabled", state.epoch))
     step(state)
     return {"state": state.mode}

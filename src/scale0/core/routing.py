@@ -1,24 +1,33 @@
 """A task's way through the broker: accepted, queued, dispatched, answered; or lost, returned, cancelled, too late.
 
-Every accepted task gets exactly one outcome (spec, "the promise"), so each way out ends in `settle_reply` or
-`settle_error`. A worker with a free slot and a waiting task for one of its services never exist at the same time:
-`offer` looks for a worker when a task comes, `feed` looks for tasks when a slot is freed.
+Every accepted task gets exactly one outcome (spec, "the promise"), so each way out ends in `endings`. A worker with a
+free slot and a waiting task for one of its services never exist at the same time: `offer` looks for a worker when a
+task comes, `feed` looks for tasks when a slot is freed.
 """
 
 from __future__ import annotations
 
-from scale0.core import afar, changes, delivery, doubt, forwarding, hints, replication, task_rows, turns, vitals
+from scale0.core import (
+    afar,
+    changes,
+    delivery,
+    doubt,
+    endings,
+    forwarding,
+    hints,
+    replication,
+    task_rows,
+    turns,
+)
 from scale0.core.effects import Send
 from scale0.core.ledger import Entry
-from scale0.core.outcomes import DeadLetter
-from scale0.core.own_tasks import OWN
 from scale0.core.sessions import Session
 from scale0.core.state import State
 from scale0.core.workers import Worker, delist, enlist, release
 from scale0.protocol.codes import Code
-from scale0.protocol.dialects import CLIENT, PEER, WORKER
+from scale0.protocol.dialects import PEER, WORKER
 from scale0.protocol.majordomo import MdpTask
-from scale0.protocol.messages import Cancel, Error, Flag, Status, Task, TaskId, TaskReply
+from scale0.protocol.messages import Cancel, Flag, Status, Task, TaskId, TaskReply
 
 DISPATCHING = ("active", "draining")  # I7: a disabled broker dispatches nothing; a draining one finishes what it holds
 RESENT = int(Flag.RESENT)
@@ -152,12 +161,12 @@ def reply(state: State, session: Session, message: TaskReply) -> None:
     if entry is not None:
         status = message.status
         if status == OK or (status == FAILED and not entry.is_cancelled):
-            settle_reply(state, entry, message)
+            endings.settle_reply(state, entry, message)
         elif status == RETURNED:
             worker.is_paused = True
             take_back(state, entry)
         else:  # a handler that stopped because it was told to
-            settle_error(state, entry, Code.CANCELLED, "cancelled while it ran")
+            endings.settle_error(state, entry, Code.CANCELLED, "cancelled while it ran")
     else:
         state.counters["late_replies"] += 1
         state.network.is_dirty = True  # a slot is free again, and no task was settled that would tell it
@@ -184,58 +193,7 @@ def pass_part(state: State, entry: Entry, message: TaskReply) -> None:
     if sum(map(len, entry.joined)) > state.limits.joined_bytes:
         text = f"the joined reply is over {state.limits.joined_bytes:,} bytes; use a DEALER socket to stream it"
         strand(state, entry)
-        settle_error(state, entry, Code.TOO_LARGE, text)
-
-
-def settle_reply(state: State, entry: Entry, message: TaskReply) -> None:
-    """The one outcome is a reply: it is kept for resends, and goes to the client."""
-    now = entry.settled_s = state.now
-    state.ledger.settle(entry, False)
-    if entry.joined:
-        message = _joined(entry, message)
-    service = entry.service
-    service.meter.note(now, now - entry.accepted_s)
-    client = entry.client
-    if message.status != OK:
-        vitals.note_failure(state, service, client)
-    body = message.body
-    size = len(body[0]) if len(body) == 1 else sum(map(len, body))
-    client.settled_s = now
-    if (journal := state.journal) is not None:
-        task_rows.settled(journal, state, entry, message, size)
-    if client.dialect.asks_again:
-        state.outcomes.keep(client, entry.sequence, message, size)
-        if state.stream is not None:
-            changes.replied(state, entry, message)
-    if client.dialect is CLIENT and not client.is_absent:  # nearly always
-        state.effects.append(Send(client.route, CLIENT, message))
-    else:
-        delivery.deliver(state, client, message, service.name)
-
-
-def settle_error(state: State, entry: Entry, code: Code, text: str) -> None:
-    """The task ends without a reply. An entry that is queued leaves its queue."""
-    if entry.is_queued:
-        entry.service.queue.remove(entry)
-        entry.is_queued = False
-        state.ledger.queued -= 1
-    state.ledger.settle(entry, True)
-    if state.journal is not None:
-        task_rows.failed(state.journal, state, entry, int(code))
-    state.counters[f"error_{int(code)}"] += 1
-    entry.service.meter.note(state.now, state.now - entry.accepted_s)
-    client = entry.client
-    vitals.note_error(state, entry.service, client, int(code))
-    if code == Code.WORKER_LOST and not entry.is_forwarded and client.dialect is not OWN:
-        _bury(state, entry, code, text)
-    error = Error(code=int(code), text=text, id=entry.id)
-    client.settled_s = state.now
-    if client.dialect.asks_again:
-        state.outcomes.keep(client, entry.sequence, error)
-        if state.stream is not None:
-            changes.failed(state, entry, error)
-    delivery.deliver(state, client, error, entry.service.name)
-    state.services.forget_if_idle(entry.service)
+        endings.settle_error(state, entry, Code.TOO_LARGE, text)
 
 
 # --- other ways out ---------------------------------------------------------------------------------------------
@@ -250,7 +208,9 @@ def take_back(state: State, entry: Entry) -> None:
         forwarding.give_back(state, entry)
         return
     if entry.is_rivalled and not (entry.service.idempotent or entry.is_cancelled):  # it may have come back before
-        settle_error(state, entry, Code.WORKER_LOST, "outcome unknown: another broker may have given it out since")
+        endings.settle_error(
+            state, entry, Code.WORKER_LOST, "outcome unknown: another broker may have given it out since"
+        )
         return
     entry.attempt -= 1
     _queue_again(state, entry)
@@ -269,24 +229,24 @@ def lose_attempt(state: State, entry: Entry, why: str) -> None:
     entry.parts = 0
     entry.joined.clear()
     if entry.is_cancelled:
-        settle_error(state, entry, Code.CANCELLED, "cancelled, and its worker was lost")
+        endings.settle_error(state, entry, Code.CANCELLED, "cancelled, and its worker was lost")
     elif entry.is_forwarded:  # it is for the origin to repeat it
-        settle_error(state, entry, Code.WORKER_LOST, why)
+        endings.settle_error(state, entry, Code.WORKER_LOST, why)
     elif may_repeat and entry.attempt < service.max_attempts:
         state.counters["repeats"] += 1
         _queue_again(state, entry)
     elif may_repeat:
-        settle_error(state, entry, Code.WORKER_LOST, f"{why}; attempt {entry.attempt} was the last one allowed")
+        endings.settle_error(state, entry, Code.WORKER_LOST, f"{why}; attempt {entry.attempt} was the last one allowed")
     else:
         text = f"{why}; the task may have run, and {service.name} is not declared idempotent"
-        settle_error(state, entry, Code.WORKER_LOST, text)
+        endings.settle_error(state, entry, Code.WORKER_LOST, text)
 
 
 def _queue_again(state: State, entry: Entry) -> None:
     if entry.is_cancelled:
-        settle_error(state, entry, Code.CANCELLED, "cancelled before it ran")
+        endings.settle_error(state, entry, Code.CANCELLED, "cancelled before it ran")
     elif state.mode in ("disabling", "disabled"):
-        settle_error(state, entry, Code.NOT_ACCEPTING, "the broker is being disabled")
+        endings.settle_error(state, entry, Code.NOT_ACCEPTING, "the broker is being disabled")
     elif lru := entry.service.lru:
         dispatch(state, entry, next(iter(lru)) if not state.damped else hints.pick(state, lru))
     elif entry.service.afar_lru and (peer := afar.pick(state, entry)) is not None:
@@ -302,7 +262,7 @@ def _queue_again(state: State, entry: Entry) -> None:
 def cancel(state: State, entry: Entry) -> None:
     """Rule 12: queued, 499 at once; dispatched, forwarded, and the first final settles it."""
     if entry.is_queued or (state.stream is not None and replication.recall(state, entry)):
-        settle_error(state, entry, Code.CANCELLED, "cancelled in the queue")
+        endings.settle_error(state, entry, Code.CANCELLED, "cancelled in the queue")
     elif not entry.is_cancelled:
         entry.is_cancelled = True
         if state.stream is not None:
@@ -315,7 +275,7 @@ def abandon(state: State, entry: Entry, why: str) -> None:
     if state.stream is not None:
         replication.recall(state, entry)
     strand(state, entry)
-    settle_error(state, entry, Code.CANCELLED, why)
+    endings.settle_error(state, entry, Code.CANCELLED, why)
 
 
 def expire_overdue(state: State) -> None:
@@ -344,14 +304,14 @@ def expire(state: State, entry: Entry) -> None:
         known = len(entry.service.workers)
         text = f"no worker of {entry.service.name} was free within {waited_s:.3g} s ({known} known)"
         if entry.attempt or entry.task.flags & RESENT or doubt.is_rivalled(state):  # 408 would say that it never ran
-            settle_error(state, entry, Code.DEADLINE_IN_FLIGHT, f"{text}; it may have run before")
+            endings.settle_error(state, entry, Code.DEADLINE_IN_FLIGHT, f"{text}; it may have run before")
         else:
-            settle_error(state, entry, Code.DEADLINE_IN_QUEUE, text)
+            endings.settle_error(state, entry, Code.DEADLINE_IN_QUEUE, text)
         return
     strand(state, entry)
     worker.recent.append(state.now - entry.sent_s)
     text = f"{worker.session.identity} did not reply by the deadline (attempt {entry.attempt})"
-    settle_error(state, entry, Code.DEADLINE_IN_FLIGHT, text)
+    endings.settle_error(state, entry, Code.DEADLINE_IN_FLIGHT, text)
     if not worker.has_heartbeat:  # rule 18: past a deadline it leaves the LRU queue until it speaks
         worker.is_paused = True
         delist(worker)
@@ -372,30 +332,6 @@ def _tell_cancel(state: State, entry: Entry) -> None:
         state.effects.append(Send(worker.session.route, worker.session.dialect, Cancel(id=entry.id)))
 
 
-def _bury(state: State, entry: Entry, code: Code, text: str) -> None:
-    letter = DeadLetter(
-        entry.task, entry.client.identity, int(code), text, entry.attempt, state.wall_us(), entry.size + len(text)
-    )
-    state.dead_letters.add(letter)
-
-
 def token(task_id: TaskId, attempt: int) -> bytes:
     """What a Majordomo worker gets as its client's address: the id and the attempt."""
     return task_id + bytes((attempt,))
-
-
-def _joined(entry: Entry, last: TaskReply) -> TaskReply:
-    """All parts and the final reply as one."""
-    body = (*entry.joined, *last.body)
-    return TaskReply(
-        last.id,
-        body,
-        last.attempt,
-        last.status,
-        0,
-        True,
-        last.time_us,
-        last.wait_us,
-        last.work_us,
-        last.config_version,
-    )

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import math
 
-from scale0.core import access, binary_star, connections, doubt, groups, peer_status, recording, replica, routing
+from scale0.core import (
+    access,
+    binary_star,
+    connections,
+    doubt,
+    endings,
+    groups,
+    peer_status,
+    recording,
+    replica,
+)
 from scale0.core.effects import Route, Send
 from scale0.core.network import Peer
 from scale0.core.star import Pair, Star
@@ -143,5 +153,5 @@ def turn_away(state: State, why: str) -> None:
             text = f"{why}; go to {pair.partner}"
             state.refuse(session, Code.MOVED, text, detail=detail, fatal=True)
     for entry in [entry for entry in state.ledger.entries.values() if entry.is_forwarded]:
-        routing.settle_error(state, entry, Code.WORKER_LOST, f"outcome unknown: {why}")
+        endings.settle_error(state, entry, Code.WORKER_LOST, f"outcome unknown: {why}")
     replica.clear(state)

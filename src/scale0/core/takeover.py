@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from scale0.core import admission, changes, replication, routing
+from scale0.core import admission, changes, endings, replication, routing
 from scale0.core.state import State
 from scale0.protocol.codes import Code
 
@@ -70,4 +70,4 @@ def _doubt_waiting(state: State) -> None:
         if not entry.is_queued:
             entry.is_rivalled = changes.is_streamed(entry)
         elif not entry.service.idempotent:
-            routing.settle_error(state, entry, Code.WORKER_LOST, text)
+            endings.settle_error(state, entry, Code.WORKER_LOST, text)
