@@ -97,13 +97,23 @@ def accepted(state: State, entry: Entry) -> None:
     if stream is None or stream.is_lost or not is_streamed(entry):
         return
     task, now = entry.task, state.now
-    remaining_ms, waited_ms = int((entry.deadline_s - now) * 1000), int((now - entry.accepted_s) * 1000)
-    terms = (task.options, task.priority, task.flags, task.send_time_us)
     if stream.bytes + entry.size > TOGETHER_BYTES_MAX:
         _make_room(state)
-    left_ms = remaining_ms if remaining_ms > 0 else 1
-    times = (left_ms, waited_ms, entry.attempt, int(now * 1000))
-    stream.changes.append(Accepted(entry.id, task.service, task.body, *terms, *times))
+    remaining_ms = int((entry.deadline_s - now) * 1000)
+    change = Accepted(
+        entry.id,
+        task.service,
+        task.body,
+        task.options,
+        task.priority,
+        task.flags,
+        task.send_time_us,
+        remaining_ms if remaining_ms > 0 else 1,
+        int((now - entry.accepted_s) * 1000),
+        entry.attempt,
+        int(now * 1000),
+    )
+    stream.changes.append(change)
     stream.bytes += entry.size
     if entry.worker is not None:
         _place(state, entry, entry.worker)

@@ -13,6 +13,7 @@ fallback does not trust its copy either for longer than that (`trusted_until_s`)
 from __future__ import annotations
 
 import math
+from itertools import takewhile
 from typing import Final
 
 from scale0.core import afar, changes, routing
@@ -183,18 +184,18 @@ def release_held(state: State) -> None:
     stream = state.stream
     if stream is None or state.mode not in routing.DISPATCHING:
         return
-    ready = []
-    while stream.held and (oldest := next(iter(stream.held.values()))).seq <= stream.acked:
-        ready.append(oldest)
-        stream.held.popitem(last=False)
+    acked = stream.acked
+    ready = list(takewhile(lambda held: held.seq <= acked, stream.held.values()))
+    for held in ready:
+        del stream.held[held.entry.id]
     _release(state, ready)
 
 
 def _release(state: State, ready: list[Held]) -> None:
+    entries = state.ledger.entries
     for held in ready:
         entry, worker = held.entry, held.worker
-        is_known = state.ledger.entries.get(entry.id) is entry
-        is_wanted = is_known and entry.worker is worker and entry.attempt == held.attempt
+        is_wanted = entry.worker is worker and entry.attempt == held.attempt and entries.get(entry.id) is entry
         # Meanwhile its worker may have gone, or taken room or credit back; and we may be in doubt.
         has_room = not worker.session.is_absent and not worker.is_paused and len(worker.slots) <= worker.capacity
         if is_wanted and has_room and state.mode in routing.DISPATCHING:
@@ -211,8 +212,9 @@ def _send_late(state: State, held: Held) -> None:
     """As of now: its worker may have moved, time has passed, and the config may have changed."""
     send, message = held.send, held.send.message
     send.route = held.worker.session.route
-    if isinstance(message, Task):
-        message.remaining_ms = max(1, int((held.entry.deadline_s - state.now) * 1000))
+    if type(message) is Task:
+        remaining_ms = int((held.entry.deadline_s - state.now) * 1000)
+        message.remaining_ms = remaining_ms if remaining_ms > 0 else 1
         message.broker_time_us = state.wall_us()
         message.config_version = state.config.packed_version
     state.effects.append(send)
