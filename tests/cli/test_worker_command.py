@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from scale0.cli.worker_command import WorkerCommand, load, run
+from scale0.cli.worker_command import WorkerCommand, lines, load, run
 from scale0.errors import UsageError
 
 GOOD = """
@@ -99,3 +100,9 @@ def test_options_are_checked_before_anything_starts(here: Path) -> None:
         run(WorkerCommand(target="options_tasks", capacity=-1))
     with pytest.raises(UsageError, match="not an address"):
         run(WorkerCommand(target="options_tasks", brokers=["nonsense"]))
+
+
+def test_a_line_of_the_log_begins_with_the_time_in_utc_and_the_level() -> None:
+    record = logging.LogRecord("scale0.worker", logging.WARNING, "", 0, "no answer", (), None)
+    record.created, record.msecs = 86_400.007, 7.0
+    assert lines().format(record) == "1970-01-02T00:00:00.007Z WARNING no answer"

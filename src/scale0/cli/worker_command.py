@@ -12,6 +12,7 @@ import logging
 import os
 import sys
 import threading
+import time
 import traceback
 from pathlib import Path
 from types import ModuleType
@@ -194,7 +195,16 @@ def _leave_with_parent(lifeline: int) -> None:
 
 def configure_logging(is_verbose: bool) -> None:
     """Lines on stderr, unless the worker's module has set up logging of its own."""
-    logging.basicConfig(level=logging.DEBUG if is_verbose else logging.INFO, format="%(levelname).1s %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(lines())
+    logging.basicConfig(level=logging.DEBUG if is_verbose else logging.INFO, handlers=[handler])
+
+
+def lines() -> logging.Formatter:
+    """What a line of the log begins with: the time, in UTC as a broker writes it, and the level."""
+    found = logging.Formatter("{asctime}.{msecs:03.0f}Z {levelname:<7} {message}", "%Y-%m-%dT%H:%M:%S", style="{")
+    found.converter = time.gmtime
+    return found
 
 
 if __name__ == "__main__":
