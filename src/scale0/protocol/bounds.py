@@ -107,8 +107,9 @@ def _check_peerstatus(message: PeerStatus) -> None:
     _version(message.config_version)
     _between("epoch", message.epoch, 0, limits.EPOCH_MAX)
     _between("heartbeat_interval_ms", message.heartbeat_interval_ms, 0, _INTERVAL_MS_MAX)
-    for name in ("stream", "ask", "echo"):
-        _between(name, getattr(message, name), 0, limits.EPOCH_MAX)
+    _between("stream", message.stream, 0, limits.EPOCH_MAX)
+    _between("ask", message.ask, 0, limits.EPOCH_MAX)
+    _between("echo", message.echo, 0, limits.EPOCH_MAX)
     _count("services", message.services, limits.PEER_SERVICES_MAX)
     for service in message.services:
         check_service(service.name)

@@ -292,22 +292,31 @@ _LONG = {
 }
 
 
+# Of each command: what it becomes, and how long its header may be. These are made once, for each message needs them.
+_RARE = {
+    int(command): (kind, limits.LONG_HEADER_BYTES_MAX if command in _LONG else limits.HEADER_BYTES_MAX)
+    for command, kind in COMMANDS.items()
+}
+_pack_map = msgspec.msgpack.Encoder().encode
+_unpack_map = msgspec.msgpack.Decoder(dict[str, Any]).decode
+
+
 def encode_rare(header: bytes, message: Rare) -> list[bytes]:
-    return [header + _COMMAND_OF[type(message)] + msgspec.msgpack.encode(message)]
+    return [header + _COMMAND_OF[type(message)] + _pack_map(message)]
 
 
 def decode_rare(header: bytes, frames: Sequence[bytes]) -> Rare:
-    command = Command(header[6])
-    most = limits.LONG_HEADER_BYTES_MAX if command in _LONG else limits.HEADER_BYTES_MAX
+    kind, most = _RARE[header[6]]
     if len(frames) != 1 or len(header) > most:
-        raise ProtocolError(Code.MALFORMED, f"{command.name}: one frame of at most {most:,} bytes is expected")
+        name = Command(header[6]).name
+        raise ProtocolError(Code.MALFORMED, f"{name}: one frame of at most {most:,} bytes is expected")
     try:
-        parameters = msgspec.msgpack.decode(header[PREFIX_BYTES:], type=dict[str, Any])
+        parameters = _unpack_map(header[PREFIX_BYTES:])
         if not parameters.keys().isdisjoint(ALIASES):
             parameters = {_current_name(name): value for name, value in parameters.items()}
-        message = msgspec.convert(parameters, COMMANDS[command])
+        message = msgspec.convert(parameters, kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise ProtocolError(Code.MALFORMED, f"{command.name}: {error}") from None
+        raise ProtocolError(Code.MALFORMED, f"{Command(header[6]).name}: {error}") from None
     bounds.check(message)
     return message
 
