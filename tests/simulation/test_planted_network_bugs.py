@@ -191,12 +191,12 @@ def a_link_is_not_hung_up(patch: pytest.MonkeyPatch) -> None:
 
 @bug("I14")
 def a_lost_link_is_not_dialed_again(patch: pytest.MonkeyPatch) -> None:
-    right = dialing._without_link
+    right = dialing.lacks_link
 
-    def wrong(state: State) -> list[Peer]:
-        return [peer for peer in right(state) if peer.session is None]
+    def wrong(peer: Peer) -> bool:
+        return right(peer) and peer.session is None
 
-    patch.setattr(dialing, "_without_link", wrong)
+    patch.setattr(dialing, "lacks_link", wrong)
 
 
 @pytest.mark.parametrize("name", sorted(bug.by_name))

@@ -256,25 +256,24 @@ def next_spill_s(state: State) -> float:
     """When the next waiting task may go to a fallback group."""
     if not state.ledger.queued:
         return math.inf
-    times = []
+    next_s = math.inf
     for service in _with_fallback(state):
         entry = service.queue.head(state.now)
         if entry is not None:
-            times.append(fall_back_at_s(state, entry))
-    return min(times, default=math.inf)
+            next_s = min(next_s, fall_back_at_s(state, entry))
+    return next_s
 
 
 def _with_fallback(state: State) -> list[Service]:
     """Services that tasks wait for while a fallback group has room."""
     if not state.ledger.queued:
         return []
-    distant = [peer for peer in state.network.peers.values() if peer.tier not in (0, NEVER_TIER)]
-    services = {
-        name: worker.services[0]
-        for peer in distant
-        for name, worker in peer.workers.items()
-        if worker.is_listed and worker.services[0].queue.count
-    }
+    services: dict[str, Service] = {}
+    for peer in state.network.peers.values():
+        if 0 < peer.tier < NEVER_TIER:
+            for name, worker in peer.workers.items():
+                if worker.is_listed and worker.services[0].queue.count:
+                    services[name] = worker.services[0]
     return list(services.values())
 
 

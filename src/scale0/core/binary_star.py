@@ -386,12 +386,12 @@ def next_s(state: State) -> float:
     pair = state.pair
     if pair is None:
         return replication.next_s(state)
-    times = [doubt.word_due_s(state), replication.next_s(state)]
+    next_s = min(doubt.word_due_s(state), replication.next_s(state))
     if pair.hand_over_by_s is not None:
-        times.append(pair.hand_over_by_s if state.ledger.in_flight else state.now)
+        next_s = min(next_s, pair.hand_over_by_s if state.ledger.in_flight else state.now)
     if pair.star in _ASKED_BY_ALL and silence_s(state) < state.settings.takeover_s:
-        times.append(state.now + state.settings.takeover_s - silence_s(state))
-    return min(times)
+        next_s = min(next_s, state.now + state.settings.takeover_s - silence_s(state))
+    return next_s
 
 
 _STARS = {star.value for star in Star}

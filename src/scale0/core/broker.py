@@ -42,6 +42,7 @@ from scale0.core import (
     peer_dialect,
     peer_status,
     peers,
+    peers_due,
     recording,
     replication,
     revocation,
@@ -238,9 +239,11 @@ class Broker:
     def next_deadline(self) -> float:
         state = self.state
         network = state.network
-        times = [config_service.next_s(state), membership.next_s(state), binary_star.next_s(state)]
-        if network.peers or network.seeds:
-            times += (peers.next_s(state), dialing.next_s(state), peer_status.next_s(state))
+        times = [config_service.next_s(state), network.address_at_s, binary_star.next_s(state)]
+        if network.peers:
+            times.append(peers_due.next_s(state))
+        if network.seeds:
+            times.append(dialing.next_seed_s(state))
         if state.mode in ("disabled", "passive"):
             return min(times)
         if network.peers:

@@ -32,8 +32,8 @@ REDIAL_S = 0.1  # after a link broke; doubled with each failure, up to an interv
 
 def tick(state: State) -> None:
     """Dial whom we should: who has no link, or whose connection broke."""
-    for peer in _without_link(state):
-        if state.now >= _dial_at_s(state, peer):
+    for peer in state.network.peers.values():
+        if lacks_link(peer) and state.now >= dial_at_s(state, peer):
             _dial(state, peer.dialing, held_of(state, peer))
     if state.network.seeds:
         for seed in _open_seeds(state):
@@ -43,14 +43,14 @@ def tick(state: State) -> None:
                 hang_up(state, seed, is_failure=False)
 
 
-def next_s(state: State) -> float:
-    """When `tick` has something to do at the latest."""
-    times = [_dial_at_s(state, peer) for peer in _without_link(state)]
-    if state.network.seeds:
-        wanted = _open_seeds(state)
-        times += [seed.at_s if seed.route is None else seed.until_s for seed in wanted]
-        times += [seed.until_s for seed in _needless_seeds(state, wanted)]
-    return min(times) if times else math.inf
+def next_seed_s(state: State) -> float:
+    """When `tick` has something to do with addresses to join by; `dial_at_s` says it of a peer."""
+    wanted, next_s = _open_seeds(state), math.inf
+    for seed in state.network.seeds.values():
+        at_s = seed.until_s if seed.route is not None else seed.at_s if seed in wanted else math.inf
+        if at_s < next_s:
+            next_s = at_s
+    return next_s
 
 
 def _open_seeds(state: State) -> list[Dialing]:
@@ -68,16 +68,12 @@ def _needless_seeds(state: State, wanted: list[Dialing]) -> list[Dialing]:
     return [seed for seed in state.network.seeds.values() if seed.route is not None and seed not in wanted]
 
 
-def _without_link(state: State) -> list[Peer]:
-    """Who is to be dialed, now or later. Asked for after each message, so it is one expression."""
-    return [
-        peer
-        for peer in state.network.peers.values()
-        if not peer.is_linked or (peer.dialing.route is None and peer.session is not None and peer.session.is_absent)
-    ]
+def lacks_link(peer: Peer) -> bool:
+    """Whether it is to be dialed, now or later. Asked after each message, so it is one expression."""
+    return not peer.is_linked or (peer.dialing.route is None and peer.session is not None and peer.session.is_absent)
 
 
-def _dial_at_s(state: State, peer: Peer) -> float:
+def dial_at_s(state: State, peer: Peer) -> float:
     """The higher identity dials; the lower one only if nobody has come for twice the time that silence may last."""
     dialing = peer.dialing
     if not dialing.endpoint:

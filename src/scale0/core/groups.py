@@ -141,10 +141,10 @@ def tick(state: State) -> None:
 def next_s(state: State) -> float:
     """When `tick` has something to do at the latest."""
     network = state.network
-    if not network.peers or state.mode not in ("active", *LEAVING):
+    if not network.peers:
         return math.inf
-    if state.mode in LEAVING:
-        return state.network.move_at_s
+    if state.mode != "active":
+        return network.move_at_s if state.mode in LEAVING else math.inf
     balance_s = network.balance_at_s if state.now < network.balance_until_s else math.inf
     if network.failing_back or state.settings.failback == "automatic":
         return min(balance_s, network.fail_back_at_s)

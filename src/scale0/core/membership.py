@@ -47,11 +47,6 @@ def _look_at_company(state: State) -> None:
         state.alarm("nobody_to_join", text)
 
 
-def next_s(state: State) -> float:
-    """When `tick` has something to do at the latest."""
-    return min(state.network.address_at_s, _next_join_s(state))
-
-
 def follow_document(state: State, entry_before: BrokerEntry) -> None:
     """The document changed: brokers come and go, and each has its place in our order of forwarding."""
     network, document = state.network, state.config.document
@@ -133,14 +128,6 @@ def _let_join(state: State) -> None:
                 peer.is_joining = False
             elif state.settings.join == "open" and state.mode != "joining":
                 _enter(state, peer)
-
-
-def _next_join_s(state: State) -> float:
-    next_s = math.inf
-    for peer in state.network.peers.values():
-        if peer.is_joining and peer.is_linked and peer.join_at_s < next_s:
-            next_s = peer.join_at_s
-    return next_s
 
 
 def _enter(state: State, peer: Peer) -> None:

@@ -10,8 +10,6 @@ changed is listed, and all of it after a link came up or a message could not be 
 
 from __future__ import annotations
 
-import math
-
 from scale0.core import heartbeat_table, recording, standby
 from scale0.core.network import Peer
 from scale0.core.services import Service
@@ -29,42 +27,27 @@ def tick(state: State) -> None:
     network = state.network
     if not network.peers:
         return
-    is_news = _is_news(state)
+    has_news = is_news(state)
     somebody_waits = False
-    beat_s, pace_s = _beat_s(state), _pace_s(state)
+    every_s, news_every_s = beat_s(state), pace_s(state)
     spare: Spare | None = None
     now = state.now
     for peer in network.linked():
-        is_due = now >= peer.told_s + beat_s
-        if is_due or (is_news and now >= peer.looked_s + pace_s):
+        is_due = now >= peer.told_s + every_s
+        if is_due or (has_news and now >= peer.looked_s + news_every_s):
             if spare is None:
                 spare = _spare(state)
             tell(state, peer, is_news_only=not is_due, spare=spare)
-        elif is_news:
+        elif has_news:
             somebody_waits = True
         if now >= peer.table_at_s and (peer.table_due or not peer.table_seq):
             heartbeat_table.push(state, peer)
-    if is_news:
+    if has_news:
         network.is_dirty = somebody_waits
         network.looked_at = _activity(state)
 
 
-def next_s(state: State) -> float:
-    """When `tick` has something to do at the latest."""
-    network, is_news = state.network, _is_news(state)
-    since_s = table_s = math.inf
-    for peer in network.peers.values():
-        if peer.is_linked:
-            last_s = peer.looked_s if is_news else peer.told_s
-            if last_s < since_s:
-                since_s = last_s
-            if (peer.table_due or not peer.table_seq) and peer.table_at_s < table_s:
-                table_s = peer.table_at_s
-    told_at_s = since_s + (_pace_s(state) if is_news else _beat_s(state))
-    return min(told_at_s, table_s)
-
-
-def _pace_s(state: State) -> float:
+def pace_s(state: State) -> float:
     """At most so often is news told; the more services there are, the more costs it to look for it."""
     return NEWS_S + len(state.services.by_name) * NEWS_PER_SERVICE_S
 
@@ -100,12 +83,13 @@ def tell(state: State, peer: Peer, *, is_news_only: bool = False, echo: int = 0,
     state.post(session.route, session, message)
 
 
-def _beat_s(state: State) -> float:
+def beat_s(state: State) -> float:
     """So often each peer is told, whether there is news or not."""
     return state.settings.default_heartbeat_interval_s * 0.9
 
 
-def _is_news(state: State) -> bool:
+def is_news(state: State) -> bool:
+    """Whether something has changed that peers should hear soon."""
     return state.network.is_dirty or state.network.looked_at != _activity(state)
 
 

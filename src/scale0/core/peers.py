@@ -8,8 +8,6 @@ lost worker (rule 28). Its own tasks that run here run on, for it may come back,
 
 from __future__ import annotations
 
-import math
-
 import msgspec
 
 from scale0.core import (
@@ -235,23 +233,24 @@ def status(state: State, session: Session, message: PeerStatus) -> None:
     config_service.heard(state, peer.identity, message.config_version)
 
 
-def _silent_at_s(state: State, peer: Peer) -> float:
+def silent_at_s(state: State, peer: Peer) -> float:
+    """When a linked peer counts as silent if it says nothing more."""
     session, settings = peer.session, state.settings
     assert session is not None, "a linked peer has a session"
     interval_s = settings.default_heartbeat_interval_s
     if session.interval_s > interval_s:
         interval_s = session.interval_s
-    silent_at_s = session.last_seen_s + interval_s * settings.liveness
-    return max(silent_at_s, peer.excused_until_s)
+    at_s = session.last_seen_s + interval_s * settings.liveness
+    return max(peer.excused_until_s, at_s)
 
 
 def look_at_silent(state: State) -> None:
     """Silence for `liveness` intervals means gone; but one interval more if we stood still, as for participants."""
     for peer in list(state.network.linked()):
-        silent_at_s = _silent_at_s(state, peer)
-        if state.now < silent_at_s:
+        at_s = silent_at_s(state, peer)
+        if state.now < at_s:
             continue
-        if state.now > silent_at_s + LATE_S and silent_at_s > peer.excused_until_s:
+        if state.now > at_s + LATE_S and at_s > peer.excused_until_s:
             peer.excused_until_s = state.now + state.settings.default_heartbeat_interval_s
             set_absent(state, peer)
         else:
@@ -259,15 +258,6 @@ def look_at_silent(state: State) -> None:
             quiet_s = state.now - peer.session.last_seen_s
             state.alarm("peer_lost", f"broker {peer.identity} has been silent for {quiet_s:.1f} s: look at it")
             unlink(state, peer, f"silent for {quiet_s:.1f} s")
-
-
-def next_s(state: State) -> float:
-    """When `look_at_silent` has something to do at the earliest."""
-    next_s = math.inf
-    for peer in state.network.peers.values():
-        if peer.is_linked and (silent_at_s := _silent_at_s(state, peer)) < next_s:
-            next_s = silent_at_s
-    return next_s
 
 
 def set_absent(state: State, peer: Peer) -> None:
