@@ -51,7 +51,8 @@ class Reader(Generic[T]):
                 self.problems.append(problem(place.field(field.key), f"given twice, once as {name}; keep one of them"))
             else:
                 there = place.field(field.key)
-                self._places.renamed[there.path] = name
+                if name != field.key:
+                    self._places.renamed[there.path] = name
                 given[field.name] = self._value(value, field, there)
         for field in fields_of(kind).values():
             if field.is_required and field.name not in given:

@@ -55,7 +55,10 @@ def _values(entry: msgspec.Struct, place: Place) -> Iterator[Problem]:
         elif field.shape in ("whole", "number") and value is not None:
             yield from _number(value, there, is_port=field.key in _PORTS)
         elif isinstance(value, str | list):
-            yield from _texts([value] if isinstance(value, str) else value, there)
+            # What is printable fits on a screen, into a log and into every format.
+            for text in (value,) if isinstance(value, str) else value:
+                if not text.isprintable():
+                    yield problem(there, f"{shown(text)} has characters that cannot be printed")
 
 
 def _number(value: float, place: Place, *, is_port: bool) -> Iterator[Problem]:
@@ -66,13 +69,6 @@ def _number(value: float, place: Place, *, is_port: bool) -> Iterator[Problem]:
     elif not (math.isfinite(value) and 0 < value <= WHOLE_MAX):
         most = f" and at most {WHOLE_MAX}" if value > 0 else ""
         yield problem(place, f"must be above 0{most}, not {value}")
-
-
-def _texts(texts: Sequence[str], place: Place) -> Iterator[Problem]:
-    # What is printable fits on a screen, into a log and into every format.
-    for text in texts:
-        if not text.isprintable():
-            yield problem(place, f"{shown(text)} has characters that cannot be printed")
 
 
 # --- names --------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import difflib
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -29,21 +29,39 @@ KEY_CHARACTERS_MAX: Final = 200  # of a key in a message; a longer one is cut
 _SINGULAR: Final = {"brokers": "broker", "groups": "group", "peers": "peer"}
 
 
-class Place(NamedTuple):
-    """Where something stands: its key for people, its path for the search of its line."""
+class Place(msgspec.Struct, frozen=True):
+    """Where something stands: its key for people, its path for the search of its line.
 
-    key: str = ""
-    path: Path = ()
+    There is one for each key of a document, and nearly all are good: what it is called is made when somebody asks.
+    """
+
+    above: Place | None = None  # None: the document itself
+    step: str | int = ""  # from there: a field, or the number of an entry
+    name: str = ""  # of an entry that has one
 
     def field(self, name: str) -> Place:
-        return Place(f"{self.key}.{name}" if self.key else name, (*self.path, name))
+        return Place(self, name)
 
     def item(self, index: int, name: str = "") -> Place:
-        """An entry of a list: `broker.eu-2` if it has a name, else `brokers[1]`."""
-        if not name:
-            return Place(f"{self.key}[{index}]", (*self.path, index))
-        above, dot, last = self.key.rpartition(".")
-        return Place(f"{above}{dot}{_SINGULAR.get(last, last)}.{name}", (*self.path, index))
+        """An entry of a list."""
+        return Place(self, index, name)
+
+    @property
+    def key(self) -> str:
+        """`broker.eu-2.state`; an entry without a name is `brokers[1]`."""
+        if self.above is None:
+            return ""
+        above = self.above.key
+        if self.name:
+            before, dot, last = above.rpartition(".")
+            return f"{before}{dot}{_SINGULAR.get(last, last)}.{self.name}"
+        if isinstance(self.step, int):
+            return f"{above}[{self.step}]"
+        return f"{above}.{self.step}" if above else self.step
+
+    @property
+    def path(self) -> Path:
+        return (*self.above.path, self.step) if self.above is not None else ()
 
 
 class Problem(msgspec.Struct, frozen=True):

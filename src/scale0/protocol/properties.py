@@ -14,7 +14,7 @@ import msgspec
 from scale0.errors import SettingsError
 from scale0.protocol.document_fields import Field, field_for, fields_of, naming_key
 from scale0.protocol.network import ALL
-from scale0.protocol.problems import Lines, Path, Place, Problem, problem
+from scale0.protocol.problems import Lines, Path, Problem
 from scale0.protocol.zpl import Property
 
 
@@ -113,9 +113,9 @@ class Unfolding:
         return one.value
 
     def _wrong(self, one: Property, path: Path, text: str) -> None:
-        place = Place(".".join(str(step) for step in path), (*path, f"line {one.line}"))
-        self.lines[place.path] = one.line
-        self.problems.append(problem(place, text))
+        there = (*path, f"line {one.line}")
+        self.lines[there] = one.line
+        self.problems.append(Problem(".".join(str(step) for step in path), text, there))
 
 
 def _is_empty_list(group: list[Property]) -> bool:
