@@ -37,7 +37,7 @@ def tick(state: State) -> None:
 def _look_at_company(state: State) -> None:
     """Brokers that only join one another wait for ever: somebody must begin."""
     network = state.network
-    linked = list(network.linked())
+    linked = network.linked()
     are_all_joining = bool(linked) and all(peer.status is None or peer.status.state == "joining" for peer in linked)
     waited_s = state.now - state.mode_since_s
     if are_all_joining and not network.has_warned and waited_s > 3 * state.settings.default_heartbeat_interval_s:
@@ -121,7 +121,7 @@ def dismiss(state: State, peer: Peer) -> None:
 
 def _let_join(state: State) -> None:
     """Brokers that ask for it are entered into the document; until they are, it is proposed again each interval."""
-    for peer in list(state.network.linked()):
+    for peer in state.network.linked():
         if peer.is_joining and state.now >= peer.join_at_s:
             peer.join_at_s = state.now + state.settings.default_heartbeat_interval_s
             if state.config.document.broker(peer.identity) is not None:

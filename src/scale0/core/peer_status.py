@@ -110,7 +110,8 @@ def _changed(state: State, peer: Peer, spare: Spare) -> list[PeerService]:
     fresh: list[PeerService] = []
     for name, service in services.items():
         offer = _offer(peer, service, held, spare)
-        if (told.get(name) or PeerService(name)) != offer:
+        before = told.get(name)
+        if offer != before and (before is not None or offer != PeerService(name)):
             fresh.append(offer)
     for name in [name for name in told if name not in services]:
         offer = PeerService(name)
@@ -122,18 +123,15 @@ def _changed(state: State, peer: Peer, spare: Spare) -> list[PeerService]:
 
 
 def _offer(peer: Peer, service: Service, held: dict[str, int], spare: Spare) -> PeerService:
-    name = service.name
-    free = spare.get(name)
-    if free is None:
-        return PeerService(name, queued=service.queue.count)
-    return PeerService(
-        name,
-        workers=len(service.workers),
-        credit=held.get(name, 0) + _share(*free, is_waiting=name in peer.queued),
-        queued=service.queue.count,
-        idempotent=service.own_idempotent,
-        max_attempts=service.own_max_attempts,
-    )
+    name, queued = service.name, service.queue.count
+    known = spare.get(name)
+    if known is None:
+        return PeerService(name, queued=queued)
+    free, waiting = known
+    # Those who wait share all of it, and one who does not wait gets what is left.
+    credit = held.get(name, 0) + _share(free, waiting if name in peer.queued else waiting + 1)
+    idempotent, max_attempts = service.own_idempotent, service.own_max_attempts
+    return PeerService(name, len(service.workers), credit, queued, idempotent, max_attempts)
 
 
 def _free(service: Service) -> int:
@@ -158,11 +156,9 @@ def _spare(state: State) -> Spare:
     return {service.name: (_free(service), waiting.get(service.name, 0)) for service in services if service.workers}
 
 
-def _share(free: int, waiting: int, *, is_waiting: bool) -> int:
-    """Its share of what is free: those who wait share all of it, and one who does not wait gets what is left."""
-    if not free:
-        return 0
-    return max(1, min(CREDIT_MAX, free // (waiting if is_waiting else waiting + 1)))
+def _share(free: int, among: int) -> int:
+    """What each of so many gets of what is free."""
+    return max(1, min(CREDIT_MAX, free // among)) if free else 0
 
 
 def _count_held(state: State, peer: Peer) -> dict[str, int]:

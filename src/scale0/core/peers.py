@@ -246,7 +246,7 @@ def silent_at_s(state: State, peer: Peer) -> float:
 
 def look_at_silent(state: State) -> None:
     """Silence for `liveness` intervals means gone; but one interval more if we stood still, as for participants."""
-    for peer in list(state.network.linked()):
+    for peer in state.network.linked():
         at_s = silent_at_s(state, peer)
         if state.now < at_s:
             continue
