@@ -105,7 +105,7 @@ class BrokerChecks:
             self.answers.asked(process, route, message.id)  # type: ignore[union-attr]
             self._current = (process, message)  # type: ignore[assignment]
             self._accepted_before = self._accepted_or_adopted()
-            self._adopted_before = self.core.counters["forwarded_adopted"]
+            self._adopted_before = self.core.counters.get("forwarded_adopted", 0)
             if message.flags:  # type: ignore[union-attr]
                 self.world.count("rule", "resent")
         elif kind is Cancel:
@@ -138,7 +138,7 @@ class BrokerChecks:
         self._current = None
         is_nuisance = process.name.startswith("nuisance")  # it may drop its session at any moment
         if self._accepted_or_adopted() > self._accepted_before and not is_nuisance:
-            if self.core.counters["forwarded_adopted"] > self._adopted_before:
+            if self.core.counters.get("forwarded_adopted", 0) > self._adopted_before:
                 self.world.count("rule", "adopted")
             elif self.peers.has_taken(task.id):
                 self.peers.runs_anew(task.id)
@@ -156,7 +156,7 @@ class BrokerChecks:
 
     def _accepted_or_adopted(self) -> int:
         """A task that is here for another broker becomes its client's own when that client comes here."""
-        return self.core.ledger.accepted + self.core.counters["forwarded_adopted"]
+        return self.core.ledger.accepted + self.core.counters.get("forwarded_adopted", 0)
 
     def managed(self, command: str) -> None:
         if command == "enable":

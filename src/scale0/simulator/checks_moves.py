@@ -57,7 +57,8 @@ class MoveChecks:
 
     def stepped(self) -> None:
         """Who got no answer, as a disabled broker gives none, or 503: what is pushed to it later answers nothing."""
-        self._tried.clear()
+        if self._tried:
+            self._tried.clear()
 
     # --- what participants do -------------------------------------------------------------------------------------
 

@@ -229,10 +229,9 @@ class PeerChecks:
 
     def after_step(self) -> None:
         if self._held:
-            peers = self.core.network.peers
-            lost = [name for name in self._held if name in peers and not peers[name].is_linked]
-            for name in lost:
-                self._forget(name)
+            for name, peer in self.core.network.peers.items():
+                if not peer.is_linked and name in self._held:
+                    self._forget(name)
 
     def look_into(self) -> None:
         """Now and then: the ledger and the links."""

@@ -54,12 +54,13 @@ class Splits:
         """Whether both are active now; one that stands still does nothing."""
         pair = host.broker.state.pair
         assert pair is not None, "only one of a pair is looked at"
-        self._note_served(host)
+        is_active_now = is_active(host)
+        self._note_served(host, is_active_now)
         both = (pair.name, pair.partner if pair.is_primary else host.name)
         times = self._together.setdefault(both, [])
         was_so = bool(times) and times[-1][1] == math.inf
         other = self.world.host_named(both[1] if host.name == both[0] else both[0])
-        if other is not None and is_active(host) and is_active(other):
+        if other is not None and is_active_now and is_active(other):
             if was_so:
                 return
             self.world.count("star moment", "both are active")
@@ -69,13 +70,13 @@ class Splits:
         elif was_so:
             times[-1] = (times[-1][0], host.now, times[-1][2])
 
-    def _note_served(self, host: BrokerHost) -> None:
+    def _note_served(self, host: BrokerHost, is_active_now: bool) -> None:
         times, epoch = self._served.setdefault(host.name, []), host.broker.state.epoch
         is_open = bool(times) and times[-1][1] == math.inf
-        if is_open and not (is_active(host) and times[-1][2] == epoch):
+        if is_open and not (is_active_now and times[-1][2] == epoch):
             times[-1] = (times[-1][0], host.now, times[-1][2])
             is_open = False
-        if is_active(host) and not is_open:
+        if is_active_now and not is_open:
             times.append((host.now, math.inf, epoch))
 
     def was_slow(self, host: BrokerHost, since_s: float) -> None:

@@ -23,11 +23,13 @@ class Cuts:
         self.world = network.world
         self._random = network.world.random_for("cuts")
         self.until_s: dict[tuple[str, str], float] = {}  # by sender and receiver; empty if nobody was ever cut off
+        self._over_s = 0.0  # when the last of them ends
         self._held: dict[Connection, None] = {}  # connections in which something waits
 
     def cut(self, sender: str, receiver: str, seconds: float, *, breaks: bool = True) -> None:
         """What `sender` says does not reach `receiver` for a while; connections may break over it."""
-        self.until_s[sender, receiver] = self.world.schedule.now + seconds
+        self.until_s[sender, receiver] = until_s = self.world.schedule.now + seconds
+        self._over_s = max(self._over_s, until_s)
         self.world.schedule.after(seconds, self._release)
         for connection in self.network.connections() if breaks else ():
             is_across = (sender, receiver) in (connection.ends(True), connection.ends(False))
@@ -53,6 +55,8 @@ class Cuts:
 
     def holds(self, connection: Connection, is_up: bool, frames: list[bytes]) -> bool:
         """Whether a message that arrives now has to wait: for the end of a cut, or behind what waits already."""
+        if not connection.held and self._over_s <= self.world.schedule.now:
+            return False
         waits = bool(connection.held) and any(direction == is_up for direction, _ in connection.held)
         if waits or self.is_cut(*connection.ends(is_up)):
             connection.held.append((is_up, frames))

@@ -186,9 +186,10 @@ class BrokerHost(Machine):
     def arrive_dialed(self, link: DialedLink, frames: list[bytes]) -> None:
         """From a broker that this one has dialed."""
         dialect, message = codec.decode(frames)
-        self.checks.peers.received(link.leads_to, link.route, message)
-        self.world.stars.heard(self, link.leads_to, link.route, message)
-        effects = self.broker.receive(link.route, dialect, message, self.schedule.now)
+        peer, route = link.leads_to, link.route
+        self.checks.peers.received(peer, route, message)
+        self.world.stars.heard(self, peer, route, message)
+        effects = self.broker.receive(route, dialect, message, self.schedule.now)
         self.checks.peers.handled()
         self._perform(effects)
 

@@ -42,17 +42,17 @@ class Schedule:
 
         `watch` looks after each, if its time has come. This is the innermost loop of every run.
         """
-        heap = self._heap
+        heap, now = self._heap, self.now
         for number in range(self.steps_done + 1, steps_max + 1):
             if not heap or heap[0][0] > end_s:
                 return False
             self.steps_done = number
             time_s, _, action, arguments = heappop(heap)
-            if time_s > self.now:
-                self.now = time_s
+            if time_s > now:
+                self.now = now = time_s
             action(*arguments)
-            if watch.due_s < self.now:
-                watch.check(self.now)
+            if watch.due_s < now:
+                watch.check(now)
         return True
 
     def next_s(self) -> float:
