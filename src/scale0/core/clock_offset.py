@@ -9,11 +9,13 @@ was set meanwhile, ours or the broker's: then only the newest counts, for the ot
 from __future__ import annotations
 
 from collections import deque
+from operator import itemgetter
 from typing import Final
 
 SAMPLES_MAX: Final = 8
 PINGS_MAX: Final = 8  # PINGs whose PONG may still come; the oldest is forgotten
 JUMP_S: Final = 0.1  # our wall clock moved against the monotonic one by more: a jump, not a drift
+_round_trip_of = itemgetter(0)
 
 
 class ClockOffset:
@@ -74,7 +76,7 @@ class ClockOffset:
         self.round_trip_s = None
 
     def _best(self) -> tuple[float, int]:
-        return min(self._samples, key=lambda sample: sample[0])
+        return min(self._samples, key=_round_trip_of)
 
     def _contradicts(self, round_trip_s: float, offset_us: int) -> bool:
         """Each sample is off by half of its round trip at most; two that differ by more were made with other clocks."""

@@ -241,7 +241,9 @@ def silent_at_s(state: State, peer: Peer) -> float:
     if session.interval_s > interval_s:
         interval_s = session.interval_s
     at_s = session.last_seen_s + interval_s * settings.liveness
-    return max(peer.excused_until_s, at_s)
+    if peer.excused_until_s > at_s:
+        at_s = peer.excused_until_s
+    return at_s
 
 
 def look_at_silent(state: State) -> None:

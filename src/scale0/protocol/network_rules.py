@@ -46,29 +46,33 @@ def problems(document: Document) -> list[Problem]:
 def _values(entry: msgspec.Struct, place: Place) -> Iterator[Problem]:
     """What holds for each number and each text, wherever it stands."""
     for field in fields_of(type(entry)).values():
-        value, there = getattr(entry, field.name), place.field(field.key)
+        value = getattr(entry, field.name)
         if field.shape == "entries":
             for index, inner in enumerate(value):
-                yield from _values(inner, there.item(index, name_of(inner)))
+                yield from _values(inner, place.field(field.key).item(index, name_of(inner)))
         elif field.shape == "entry":
-            yield from _values(value, there)
+            yield from _values(value, place.field(field.key))
         elif field.shape in ("whole", "number") and value is not None:
-            yield from _number(value, there, is_port=field.key in _PORTS)
-        elif isinstance(value, str | list):
+            wrong = _why_no_port(value) if field.key in _PORTS else _why_no_number(value)
+            if wrong:
+                yield problem(place.field(field.key), wrong)
+        elif isinstance(value, (str, list)):
             # What is printable fits on a screen, into a log and into every format.
             for text in (value,) if isinstance(value, str) else value:
                 if not text.isprintable():
-                    yield problem(there, f"{shown(text)} has characters that cannot be printed")
+                    yield problem(place.field(field.key), f"{shown(text)} has characters that cannot be printed")
 
 
-def _number(value: float, place: Place, *, is_port: bool) -> Iterator[Problem]:
-    if is_port:
-        if not 0 <= value <= PORT_MAX:
-            yield problem(place, f"{value} is no port; allowed are 0 to {PORT_MAX}")
-    # Numbers are counts, sizes and durations: none of them is zero, negative or endless.
-    elif not (math.isfinite(value) and 0 < value <= WHOLE_MAX):
-        most = f" and at most {WHOLE_MAX}" if value > 0 else ""
-        yield problem(place, f"must be above 0{most}, not {value}")
+def _why_no_port(value: float) -> str:
+    return "" if 0 <= value <= PORT_MAX else f"{value} is no port; allowed are 0 to {PORT_MAX}"
+
+
+def _why_no_number(value: float) -> str:
+    """Numbers are counts, sizes and durations: none of them is zero, negative or endless."""
+    if math.isfinite(value) and 0 < value <= WHOLE_MAX:
+        return ""
+    most = f" and at most {WHOLE_MAX}" if value > 0 else ""
+    return f"must be above 0{most}, not {value}"
 
 
 # --- names --------------------------------------------------------------------------------------------------------
