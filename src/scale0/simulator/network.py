@@ -114,8 +114,9 @@ class Network:
         self.cut_until_s: dict[str, float] = {}  # a process that nobody can reach, by name
         self.cuts = Cuts(self)
         self._random = world.random_for("network")
+        self._draw = self._random.random  # bound once: each message needs it
         self._routes = 0
-        self._up, self._down = self.arrive_up, self.arrive_down  # bound once: each message needs one
+        self._up, self._down = self.arrive_up, self.arrive_down  # as are these
 
     def open(self, process: Process, endpoint: str) -> Socket:
         socket = Socket(self, process, endpoint)
@@ -250,10 +251,10 @@ class Network:
             process.deliver(socket, frames)
 
     def _latency_s(self) -> float:
-        profile, random = self.profile, self._random.random
-        if random() < profile.spike_share:
-            return profile.latency_s + random() * profile.spike_s
-        return profile.latency_s + random() * profile.jitter_s
+        profile, draw = self.profile, self._draw
+        if draw() < profile.spike_share:
+            return profile.latency_s + draw() * profile.spike_s
+        return profile.latency_s + draw() * profile.jitter_s
 
     def _retry_s(self) -> float:
         return 0.1 + self._random.random() * 0.3

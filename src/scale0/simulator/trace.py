@@ -45,8 +45,7 @@ class Trace:
     def message(self, now: float, sender: str, receiver: str, frames: Sequence[bytes]) -> None:
         """One message, when it arrives."""
         unhashed = self._unhashed
-        unhashed.append(_pack_time(now))
-        unhashed += frames
+        unhashed += (_pack_time(now), *frames)
         self._recent.append((now, sender, receiver, frames))
         if len(unhashed) > UNHASHED_MAX:
             self._catch_up()
