@@ -12,6 +12,7 @@ from scale0.core.star import Pair, Star
 from scale0.core.state import State
 
 EPOCH_LEAP_MAX = 1_000  # a participant that claims to have seen more is not believed
+_IN_TOUCH = (Star.ACTIVE, Star.PASSIVE)  # while they are linked each knows how the other is
 
 
 def look_at_pause(state: State) -> None:
@@ -75,5 +76,5 @@ def look_again(state: State) -> None:
     pair = state.pair
     assert pair is not None, "only one of a pair counts the other's time"
     peer = state.network.peers.get(pair.partner)
-    is_linked = peer is not None and peer.is_linked and pair.star in (Star.ACTIVE, Star.PASSIVE)
+    is_linked = peer is not None and peer.is_linked and pair.star in _IN_TOUCH
     state.doubt_at_s = (max(pair.told_s, pair.heard_s) if is_linked else state.now) + state.settings.takeover_s

@@ -155,7 +155,10 @@ class Ledger:
 
     def next_s(self) -> float:
         """When `overdue` may have something, at the earliest."""
-        return min(self._young_until_s, self._deadlines.next_s)
+        next_s = self._deadlines.next_s  # asked for after each message, so without a call of `min`
+        if self._young_until_s < next_s:
+            next_s = self._young_until_s
+        return next_s
 
     def grow_up(self, now: float) -> None:
         """File the deadlines of those that are no longer young."""

@@ -40,6 +40,7 @@ from scale0.protocol.messages import (
 )
 
 RETRY_MS_MAX: Final = 600_000  # no standby is waited for any longer
+_UP: Final = Phase.UP
 
 __all__ = ["Effects", "Link", "LinkSettings", "LinkUser", "Phase", "Random"]
 
@@ -93,7 +94,7 @@ class Link(Rounds):
     def tick(self, now: float, wall_s: float, out: Effects) -> None:
         self.heartbeat.clock.set_wall(now, wall_s)
         stood_still_s, self._ticked_s = now - self._ticked_s, now
-        if self.phase is Phase.UP:
+        if self.phase is _UP:
             if self.heartbeat.is_silent(now):
                 self._silent(stood_still_s, now, out)
             else:
@@ -105,7 +106,7 @@ class Link(Rounds):
             self._tick_attempt(now, out)
 
     def next_deadline(self) -> float:
-        if self.phase is Phase.UP:
+        if self.phase is _UP:
             return min(self.heartbeat.next_s(), self.held.fetch_at_s, self._sought_until_s)
         if self.phase in TRYING:
             return min(self._until_s, self._resend_at_s)

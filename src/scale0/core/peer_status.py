@@ -158,7 +158,12 @@ def _spare(state: State) -> Spare:
 
 def _share(free: int, among: int) -> int:
     """What each of so many gets of what is free."""
-    return max(1, min(CREDIT_MAX, free // among)) if free else 0
+    if not free:
+        return 0
+    share = free // among
+    if share > CREDIT_MAX:
+        return CREDIT_MAX
+    return share or 1
 
 
 def _count_held(state: State, peer: Peer) -> dict[str, int]:

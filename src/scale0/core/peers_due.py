@@ -30,4 +30,6 @@ def next_s(state: State) -> float:
         if peer.is_joining and peer.join_at_s < next_s:
             next_s = peer.join_at_s
     tell_at_s = told_s + (peer_status.pace_s(state) if has_news else peer_status.beat_s(state))
-    return min(next_s, tell_at_s)
+    if tell_at_s < next_s:
+        next_s = tell_at_s
+    return next_s

@@ -25,6 +25,7 @@ from scale0.protocol.messages import ChangeBroker, Connect, Error, NeedBroker, P
 from scale0.protocol.network import BrokerEntry
 
 ASK_TAKEOVERS = 0.25  # between two questions of one that follows: an answer has so long to come
+_ACTIVE = Star.ACTIVE  # looked up once: it is asked for with each PEERSTATUS
 RETRY_S = 0.1  # the least that a participant is asked to wait before it comes again
 
 
@@ -70,7 +71,7 @@ def _question(state: State, pair: Pair) -> int:
 def condition(state: State) -> str:
     """How the partner of an active broker is: in sync, behind, or lost."""
     pair = state.pair
-    if pair is None or pair.star is not Star.ACTIVE:
+    if pair is None or pair.star is not _ACTIVE:
         return ""
     if state.stream is None or state.stream.is_lost:
         return "lost" if pair.other is None else "behind"

@@ -48,6 +48,7 @@ EXPIRY_SLACK_S = 0.3  # a deadline may be met that much later than it was asked 
 LOOK_EVERY = 4  # steps, for what takes a walk through all workers
 CHECK_EVERY = 32  # steps; the core's own check walks all its tables
 WORKERS_SAY = frozenset((TaskReply, Ready, MdpReady, MdpReply, MdpDisconnect, Disconnect, Ping))
+_CLIENT, _WORKER = Role.CLIENT, Role.WORKER  # looked up once: each message is asked for them
 _FROM = {dialect: f"from {dialect.name}" for dialect in DIALECTS}
 _TO = {dialect: f"to {dialect.name}" for dialect in DIALECTS}
 SILENT_MODES = frozenset(("disabled", "passive"))
@@ -115,9 +116,9 @@ class BrokerChecks:
             self._connected(process, route, message)  # type: ignore[arg-type]
         elif kind is NeedBroker:
             self.world.moves.asked(route, message)  # type: ignore[arg-type]
-        elif kind is Disconnect and dialect.role is Role.CLIENT and not is_stranger:
+        elif kind is Disconnect and dialect.role is _CLIENT and not is_stranger:
             self._ended_session(process)  # it moves to another broker, and its tasks with it
-        elif not is_stranger and dialect.role is Role.WORKER and kind in WORKERS_SAY:
+        elif not is_stranger and dialect.role is _WORKER and kind in WORKERS_SAY:
             self._touched.append(route)
             self.workers.received(process, route, message)  # type: ignore[arg-type]
 
@@ -188,7 +189,7 @@ class BrokerChecks:
         if kind in NAMES_A_VERSION:
             self.world.versions.said(self.host, message.config_version)  # type: ignore[union-attr]
         self.world.counts[_TO[dialect], kind.__name__] += 1
-        if dialect.is_req or (dialect.majordomo == 1 and dialect.role is Role.CLIENT):
+        if dialect.is_req or (dialect.majordomo == 1 and dialect.role is _CLIENT):
             self.answers.pays(process, send.route, message)
         if kind is Task or kind is MdpTask:
             self._touched.append(send.route)

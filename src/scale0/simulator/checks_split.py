@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 CONFIGURES = (Config, ConfigAck)  # made once: a union of types in a check is built each time
 ANSWERS = (Pong, ReadyOk)
 SERVING = ("active", "holding", "draining")
+ACTIVE = Star.ACTIVE  # looked up once: an enum takes its time for it, and this is asked after each step
 
 
 class Splits:
@@ -151,5 +152,5 @@ def is_active(host: BrokerHost) -> bool:
     if its partner is lost meanwhile.
     """
     state = host.broker.state
-    may_serve = state.pair is None or state.pair.star is Star.ACTIVE
+    may_serve = state.pair is None or state.pair.star is ACTIVE
     return host.is_running and not host.is_paused and may_serve and state.mode in SERVING

@@ -32,7 +32,7 @@ from scale0.protocol.messages import (
     TaskReply,
 )
 from scale0.simulator.checks_copy import difference
-from scale0.simulator.checks_split import Splits, is_active
+from scale0.simulator.checks_split import ACTIVE, Splits, is_active
 from scale0.simulator.coverage_table import star_name
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class StarChecks:
                 self._fail("I9", f"{host.name} names epoch {message.epoch}, and has kept {host.epoch}")
             if isinstance(message, PeerStatus):
                 self._tells(host, message)
-            elif pair.star is Star.ACTIVE:
+            elif pair.star is ACTIVE:
                 self._claim(host, message.epoch)
         if send.dialect is not PEER and state.mode == "passive" and pair.star in WAITS and isinstance(message, SERVES):
             what = f"{type(message).__name__} to a {send.dialect.name}"
@@ -102,7 +102,7 @@ class StarChecks:
         state = host.broker.state
         pair = state.pair
         assert pair is not None, "only one of a pair is looked at"
-        if state.mode in ("passive", "holding") or (state.mode == "active" and pair.star is not Star.ACTIVE):
+        if state.mode in ("passive", "holding") or (state.mode == "active" and pair.star is not ACTIVE):
             self._fail("I9", f"{host.name} is {pair.star.value} and {state.mode}, and dispatched {token!r}")
         if state.epoch > host.epoch:
             self._fail("I9", f"{host.name} dispatched in epoch {state.epoch}, and has kept {host.epoch}")
@@ -166,9 +166,9 @@ class StarChecks:
         elif host.name in self._has_served:
             self._has_served.discard(host.name)
             host.knows_nothing_more()
-        if state.mode == "active" and pair.star is not Star.ACTIVE:
+        if state.mode == "active" and pair.star is not ACTIVE:
             self._fail("I9", f"{host.name} is {pair.star.value}, and its mode is active")
-        if pair.star is Star.ACTIVE and state.mode in ("active", "holding"):
+        if pair.star is ACTIVE and state.mode in ("active", "holding"):
             self._claim(host, state.epoch)
             self._look_at_copy(host)
         self.splits.look_at(host)
@@ -180,7 +180,7 @@ class StarChecks:
         """
         pair = host.broker.state.pair
         takeover_s = host.settings.takeover_s
-        if pair is None or pair.star is not Star.ACTIVE:
+        if pair is None or pair.star is not ACTIVE:
             return
         if paused_s > takeover_s:
             self.world.count("star moment", "active one stood still")
@@ -221,7 +221,7 @@ class StarChecks:
             return
         self._stars[host.name] = now
         self.world.trace.event(host.now, host.name, f"is {now.value}, epoch {host.broker.state.epoch}")
-        if now is Star.ACTIVE and before in WAITS:
+        if now is ACTIVE and before in WAITS:
             self._serves(host, before)
         if now in WAITS:
             self._stood_still.pop(host.name, None)

@@ -41,6 +41,7 @@ from scale0.simulator.transitions import Transitions
 if TYPE_CHECKING:
     from scale0.simulator.world import World
 
+WORKER = Role.WORKER  # looked up once: each message is asked for it
 NEVER = 1 << 30  # effects; more than any run has
 GATE_S = 0.02  # what the gate takes to decide
 
@@ -179,7 +180,7 @@ class BrokerHost(Machine):
             checks.received(connection, dialect, message)
         effects = self.broker.receive(route, dialect, message, now)
         checks.handled()
-        if dialect.role is Role.WORKER:
+        if dialect.role is WORKER:
             self.transitions.look_at(self.broker.state.sessions.by_route.get(route))
         self._perform(effects)
 
@@ -324,7 +325,7 @@ class BrokerHost(Machine):
             return "unroutable"
         if not peer:
             self.checks.sent(connection, send)
-            if dialect.role is Role.WORKER:
+            if dialect.role is WORKER:
                 self.transitions.look_at(self.broker.state.sessions.by_route.get(route))
         if connection.down_pipe >= world.network.profile.pipe_messages:
             return "full"
