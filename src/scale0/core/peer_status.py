@@ -10,6 +10,8 @@ changed is listed, and all of it after a link came up or a message could not be 
 
 from __future__ import annotations
 
+import msgspec
+
 from scale0.core import heartbeat_table, recording, standby
 from scale0.core.network import Peer
 from scale0.core.services import Service
@@ -19,7 +21,7 @@ from scale0.protocol.messages import PeerService, PeerStatus
 NEWS_S = 0.05
 NEWS_PER_SERVICE_S = 50e-6
 CREDIT_MAX = 512  # that one peer has beyond its tasks in flight, in one service
-Spare = dict[str, tuple[int, int]]
+Offers = dict[str, tuple[PeerService, PeerService]]
 
 
 def tick(state: State) -> None:
@@ -30,14 +32,14 @@ def tick(state: State) -> None:
     has_news = is_news(state)
     somebody_waits = False
     every_s, news_every_s = beat_s(state), pace_s(state)
-    spare: Spare | None = None
+    offers: Offers | None = None
     now = state.now
     for peer in network.linked():
         is_due = now >= peer.told_s + every_s
         if is_due or (has_news and now >= peer.looked_s + news_every_s):
-            if spare is None:
-                spare = _spare(state)
-            tell(state, peer, is_news_only=not is_due, spare=spare)
+            if offers is None:
+                offers = _offers(state)
+            tell(state, peer, is_news_only=not is_due, offers=offers)
         elif has_news:
             somebody_waits = True
         if now >= peer.table_at_s and (peer.table_due or not peer.table_seq):
@@ -52,12 +54,12 @@ def pace_s(state: State) -> float:
     return NEWS_S + len(state.services.by_name) * NEWS_PER_SERVICE_S
 
 
-def tell(state: State, peer: Peer, *, is_news_only: bool = False, echo: int = 0, spare: Spare | None = None) -> None:
-    """Tell it what is new. `spare` is what was counted already for others."""
+def tell(state: State, peer: Peer, *, is_news_only: bool = False, echo: int = 0, offers: Offers | None = None) -> None:
+    """Tell it what is new. `offers` is what was made already for others."""
     session = peer.session
     assert session is not None, "a linked peer has a session"
     peer.looked_s = state.now
-    changed = _changed(state, peer, _spare(state) if spare is None else spare)
+    changed = _changed(state, peer, _offers(state) if offers is None else offers)
     shape = (state.mode, state.epoch, standby.condition(state), state.config.packed_version)
     if is_news_only and not changed and peer.told_shape == shape:
         return
@@ -101,19 +103,21 @@ def _activity(state: State) -> tuple[int, int]:
 # --- credit -------------------------------------------------------------------------------------------------------
 
 
-def _changed(state: State, peer: Peer, spare: Spare) -> list[PeerService]:
+def _changed(state: State, peer: Peer, offers: Offers) -> list[PeerService]:
     """What it has not been told, or was told otherwise."""
     if not peer.is_told_all:
         peer.told.clear()
     held = _count_held(state, peer) if peer.held else {}
-    told, services = peer.told, state.services.by_name
+    told, queued = peer.told, peer.queued
     fresh: list[PeerService] = []
-    for name, service in services.items():
-        offer = _offer(peer, service, held, spare)
+    for name, (to_others, to_who_waits) in offers.items():
+        offer = to_who_waits if name in queued else to_others
+        if name in held and offer.workers:
+            offer = msgspec.structs.replace(offer, credit=offer.credit + held[name])
         before = told.get(name)
         if offer != before and (before is not None or offer != PeerService(name)):
             fresh.append(offer)
-    for name in [name for name in told if name not in services]:
+    for name in [name for name in told if name not in offers]:
         offer = PeerService(name)
         if told[name] == offer:
             del told[name]
@@ -122,16 +126,30 @@ def _changed(state: State, peer: Peer, spare: Spare) -> list[PeerService]:
     return fresh
 
 
-def _offer(peer: Peer, service: Service, held: dict[str, int], spare: Spare) -> PeerService:
-    name, queued = service.name, service.queue.count
-    known = spare.get(name)
-    if known is None:
-        return PeerService(name, queued=queued)
-    free, waiting = known
-    # Those who wait share all of it, and one who does not wait gets what is left.
-    credit = held.get(name, 0) + _share(free, waiting if name in peer.queued else waiting + 1)
+def _offers(state: State) -> Offers:
+    """Of each service: what is offered to a peer that has no task of it here and waits for none, and to one that waits.
+
+    Those who wait share all that is free, and one who does not wait gets what is left. Only our own workers count.
+    """
+    waiting: dict[str, int] = {}
+    for peer in state.network.linked():
+        for name in peer.queued:
+            waiting[name] = waiting.get(name, 0) + 1
+    offers: Offers = {}
+    for name, service in state.services.by_name.items():
+        if service.workers and state.mode == "active":
+            free, among = _free(service), waiting.get(name, 0)
+            offer = _offer(service, _share(free, among + 1))
+            offers[name] = offer, _offer(service, _share(free, among)) if among else offer
+        else:
+            offer = PeerService(name, queued=service.queue.count)
+            offers[name] = offer, offer
+    return offers
+
+
+def _offer(service: Service, credit: int) -> PeerService:
     idempotent, max_attempts = service.own_idempotent, service.own_max_attempts
-    return PeerService(name, len(service.workers), credit, queued, idempotent, max_attempts)
+    return PeerService(service.name, len(service.workers), credit, service.queue.count, idempotent, max_attempts)
 
 
 def _free(service: Service) -> int:
@@ -142,18 +160,6 @@ def _free(service: Service) -> int:
         if free > 2 * CREDIT_MAX:
             break
     return free
-
-
-def _spare(state: State) -> Spare:
-    """Of each service that our own workers serve for others: free slots, and how many peers wait for one."""
-    if state.mode != "active":
-        return {}
-    waiting: dict[str, int] = {}
-    for peer in state.network.linked():
-        for name in peer.queued:
-            waiting[name] = waiting.get(name, 0) + 1
-    services = state.services.by_name.values()
-    return {service.name: (_free(service), waiting.get(service.name, 0)) for service in services if service.workers}
 
 
 def _share(free: int, among: int) -> int:
