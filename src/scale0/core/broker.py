@@ -239,7 +239,9 @@ class Broker:
     def next_deadline(self) -> float:
         state = self.state
         network = state.network
-        times = [config_service.next_s(state), network.address_at_s, binary_star.next_s(state)]
+        times = [config_service.next_s(state), network.address_at_s]
+        if state.pair is not None or state.stream is not None:
+            times.append(binary_star.next_s(state))
         if network.peers:
             times.append(peers_due.next_s(state))
         if network.seeds:

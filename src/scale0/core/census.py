@@ -40,8 +40,9 @@ def _check_tasks(state: State) -> None:
     # I11: accepted = replied + errored + queued + in flight.
     settled = count.replied + count.errored
     assert count.accepted == settled + count.queued + count.in_flight, f"the ledger does not add up: {count}"
-    queued = {entry.id for service in state.services.by_name.values() for entry in service.queue.entries()}
-    assert len(queued) == count.queued == sum(s.queue.count for s in state.services.by_name.values())
+    queues = [service.queue for service in state.services.by_name.values()]
+    queued = {entry.id for queue in queues for entry in queue.entries()}
+    assert len(queued) == count.queued == sum([queue.count for queue in queues])
     open_tasks: dict[Session, int] = {}
     for entry in state.ledger.entries.values():
         assert entry.is_queued == (entry.id in queued), f"{entry.id!r} is queued and is not"
@@ -89,7 +90,7 @@ def _check_worker(state: State, session: Session) -> None:
         assert worker.is_open, f"{session.identity} stands in the LRU queue and cannot take a task"
         waiting = [service.name for service in worker.services if service.queue.count]
         assert not waiting or state.mode == "disabling", f"{session.identity} is free while {waiting} wait"
-    assert all(task_id in worker.slots for task_id in worker.stuck)
+    assert worker.stuck <= worker.slots.keys()
 
 
 def _check_afar(state: State) -> None:
@@ -120,7 +121,7 @@ def _check_limits(state: State) -> None:
     assert len(state.error_clients.records) <= limits.error_clients
     assert len(state.strangers) <= limits.strangers
     assert len(state.own.asked) <= OWN_TASKS_MAX
-    assert all(task_id in state.ledger.entries for task_id in state.own.asked)
+    assert state.own.asked.keys() <= state.ledger.entries.keys()
     kept = sum(len(session.kept) for session in state.sessions.by_identity.values())
     assert kept == state.outcomes.count, f"{kept} outcomes are kept, {state.outcomes.count} are counted"
     for session in state.sessions.by_identity.values():

@@ -71,7 +71,8 @@ def begin(state: State, *, is_new: bool) -> None:
 
 
 def tick(state: State) -> None:
-    askers.give_up(state)
+    if state.network.askers:
+        askers.give_up(state)
     publish(state)
 
 

@@ -36,9 +36,10 @@ def tick(state: State) -> None:
         if lacks_link(peer) and state.now >= dial_at_s(state, peer):
             _dial(state, peer.dialing, held_of(state, peer))
     if state.network.seeds:
-        for seed in _open_seeds(state):
+        wanted = _open_seeds(state)
+        for seed in wanted:
             _dial(state, seed, [])
-        for seed in _needless_seeds(state, _open_seeds(state)):
+        for seed in _needless_seeds(state, wanted):
             if state.now >= seed.until_s:
                 hang_up(state, seed, is_failure=False)
 

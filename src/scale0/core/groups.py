@@ -301,9 +301,10 @@ def _send_home(state: State, peer: Peer, settled_s: float) -> None:
         return
     moves = 0
     for session in state.sessions.by_identity.values():
+        if session.home != peer.identity:
+            continue
         has_settled = state.now - max(peer.active_since_s, session.connected_s) >= settled_s
-        is_ours = session.home != peer.identity or not has_settled
-        if not is_ours and _is_movable(state, session) and manages(entry, _services(session)):
+        if has_settled and _is_movable(state, session) and manages(entry, _services(session)):
             _move(state, session, entry, f"failback: {peer.identity} is back")
             moves += 1
             if moves >= MOVES_PER_STEP:

@@ -121,8 +121,8 @@ def dismiss(state: State, peer: Peer) -> None:
 
 def _let_join(state: State) -> None:
     """Brokers that ask for it are entered into the document; until they are, it is proposed again each interval."""
-    for peer in state.network.linked():
-        if peer.is_joining and state.now >= peer.join_at_s:
+    for peer in [peer for peer in state.network.peers.values() if peer.is_joining and peer.is_linked]:
+        if state.now >= peer.join_at_s:
             peer.join_at_s = state.now + state.settings.default_heartbeat_interval_s
             if state.config.document.broker(peer.identity) is not None:
                 peer.is_joining = False
