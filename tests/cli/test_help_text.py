@@ -36,6 +36,12 @@ def test_no_paragraph_of_prose_is_broken_by_its_source(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
+def test_examples_are_set_apart_from_the_prose_above(name: str) -> None:
+    paragraphs = [part.strip("\n") for part in ALL[name].split("\n\n")]
+    assert [part for part in paragraphs if help_text.EXAMPLES in part and not part.startswith(help_text.EXAMPLES)] == []
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_an_example_fits_its_line(name: str) -> None:
     examples = [part for part in ALL[name].split("\n\n") if part.lstrip("\n").startswith(help_text.EXAMPLES)]
     lines = [Text.from_markup(line.strip("\b")).plain for part in examples for line in part.split("\n")]

@@ -13,7 +13,7 @@ WORLD, RUNS, OUTPUT = "The world", "How much", "What to show"
 
 Seed = Annotated[int | None, typer.Option(min=0, metavar="N", help="The world that this seed makes, once.")]
 SeedRanges = Annotated[
-    str | None, typer.Option("--seeds", metavar="A..B", help="Many: 0..1000, or 5000.. without an end.")
+    str | None, typer.Option("--seeds", metavar="A..B", help="Many: 0..1000 ends before 1000; 5000.. has no end.")
 ]
 Brokers = Annotated[
     int | None, typer.Option(min=1, max=9, help="So many, in one group; 1 is a broker alone.", rich_help_panel=WORLD)
@@ -98,14 +98,15 @@ def sim(
     """A whole network in one process, in virtual time, with faults: does every promise hold?
 
     The same options give the same run, to the byte. Of a broken rule you see the shortest trace that was found.
+
     \b
-      scale0 sim --seed 7                                one broker
-      scale0 sim --brokers 3 --fallbacks 1 --hours 2     a network, two virtual hours
+      scale0 sim --seed 7                              one broker
+      scale0 sim --brokers 3 --fallbacks 1 --hours 2   a network, for two hours
       scale0 sim --brokers 2 --faults broker-crashes,network-is-parted
-      scale0 sim --faults list                           which kinds there are
-      scale0 sim --seed 7 --trace messages.txt           every message, in order
-      scale0 sim --for 10m                               many, on all cores
-      scale0 sim --seeds 0..1000 --coverage              and what they exercised
+      scale0 sim --faults list                         which kinds there are
+      scale0 sim --seed 7 --trace messages.txt         every message, in order
+      scale0 sim --for 10m                             many, on all cores
+      scale0 sim --seeds 0..1000 --coverage            and what they exercised
     """
     from scale0.cli import sim_command
     from scale0.cli.render import Page
