@@ -1,4 +1,4 @@
-"""Help reads well on a terminal of 80 columns: prose fills its lines, and no example is broken."""
+"""Help reads well on a terminal of 80 columns: prose fills its lines, no example is broken, a flag names no value."""
 
 from __future__ import annotations
 
@@ -27,6 +27,14 @@ ALL = dict(commands(get_command(main.app), "scale0"))
 def test_prose_is_joined_and_examples_are_not() -> None:
     text = "First line.\n\nOne\ntwo.\n\n\b\n  scale0 one\n  scale0 two"
     assert help_text.joined(text) == "First line.\n\nOne two.\n\n\b\n  scale0 one\n  scale0 two"
+
+
+@pytest.mark.parametrize("words", [[], ["broker"], ["ctl"], ["ctl", "drain"], ["config"], ["pipeline", "run"]])
+def test_a_flag_asks_for_no_value(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main([*words, "--help"]) == 0
+    told = capsys.readouterr().out
+    assert "--help" in told
+    assert "bool" not in told
 
 
 @pytest.mark.parametrize("name", ALL)

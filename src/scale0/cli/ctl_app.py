@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin
 import msgspec
 import typer
 
-from scale0.cli import ctl_completion, ctl_config_app
+from scale0.cli import ctl_completion, ctl_config_app, help_text
 from scale0.cli.ctl_reach import Reach, reaching
 from scale0.cli.options import AsJson, Check, Watch, Wide, keyed, leave, reader
 from scale0.errors import UsageError
@@ -55,7 +55,7 @@ HELP: Final = {
 """What an argument means, for people."""
 
 
-class Words(typer.core.TyperGroup):
+class Words(help_text.Group):
     """A group whose commands may be written with `_` as the vocabulary has them."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

@@ -349,7 +349,7 @@ app.add_typer(drill_app.app, name="drill", rich_help_panel=OPERATE)
 app.command(rich_help_panel=OPERATE)(sim_app.sim)
 app.add_typer(pipeline_app.app, name="pipeline", rich_help_panel=OPERATE)
 app.command(rich_help_panel=LOOK)(pipeline_app.why)
-help_text.join_lines(app)
+help_text.tidy(app)
 
 # --- the process --------------------------------------------------------------------------------------------------
 
