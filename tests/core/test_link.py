@@ -981,6 +981,15 @@ def test_redirects_never_loop() -> None:
     assert net.link.phase is Phase.UP
 
 
+def test_an_interval_of_peace_ends_a_row_of_redirects_also_if_no_ping_was_due_in_it() -> None:
+    net = up()
+    for hop in range(2 * HOPS_MAX):
+        now = (hop + 1) * 1.1 * net.link.heartbeat.interval_s
+        there = SPARE if hop % 2 == 0 else HOME
+        assert of(net.say(ChangeBroker(identity="b", endpoints=[there]), now), Open) == [Open(there)]
+        net.say(ack(), now)
+
+
 def hand_over(net: Net, there: str, epoch: int) -> Effects:
     """301 for the session, and the one that it names takes it."""
     detail = {"identity": "b", "endpoints": [there]}

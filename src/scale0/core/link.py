@@ -124,6 +124,7 @@ class Link(Rounds):
         assert self.phase is Phase.UP, "a link that is not up is on its way already"
         if self._target is not None or self._sought_until_s < math.inf:
             return True
+        self._look_for_peace(now)
         if self._hops >= HOPS_MAX:
             return False
         target = named_in(message)
@@ -152,6 +153,7 @@ class Link(Rounds):
 
     def redirect(self, message: Error, now: float, out: Effects) -> None:
         """301 for the session: go to the broker that `detail` names, or ask this one which to use."""
+        self._look_for_peace(now)
         target = named_in(message)
         out.append(Note(f"the broker at {self.endpoint} says {target.reason}"))
         if target.endpoints:
@@ -208,6 +210,7 @@ class Link(Rounds):
             self._speak(Phase.CONNECTING, now, out, is_first=True)
 
     def _change_broker(self, message: ChangeBroker, now: float, out: Effects) -> None:
+        self._look_for_peace(now)
         if self.phase is not Phase.UP:
             self._go(message, now, out)
         elif message.endpoints and self.endpoint not in message.endpoints and self._hops < HOPS_MAX:
@@ -263,15 +266,19 @@ class Link(Rounds):
 
     def _tick_up(self, now: float, out: Effects) -> None:
         if self.heartbeat.is_due(now):
-            if now >= self._calm_at_s:
-                self._backoff.reset()
-                self._hops = 0
+            self._look_for_peace(now)
             out.append(Transmit(self.heartbeat.ping(self.held.version, self._user.link_oldest_unanswered(), now)))
         # Rule 23: any newer version heard is fetched.
         if self.held.must_fetch(now):
             out.append(Transmit(self._connect_message(now)))
         if now >= self._sought_until_s:
             self._seek_elsewhere("it named no other broker", now, out)
+
+    def _look_for_peace(self, now: float) -> None:
+        """An interval on a link that is up: what follows is of no row, neither of redirects nor of failures."""
+        if self.phase is Phase.UP and now >= self._calm_at_s:
+            self._backoff.reset()
+            self._hops = 0
 
     def _aim(self, target: ChangeBroker, now: float, out: Effects) -> None:
         """Another broker is to be used, from when the user is ready."""
