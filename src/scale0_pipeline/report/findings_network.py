@@ -54,6 +54,7 @@ def short_of_workers(book: Book) -> list[Finding]:
         if (peak["workers_low"] if peak["workers_low"] is not None else needed) <= now:
             continue
         is_sure = not peak["is_provisional"]
+        tried = f"{max(now, 1)}..{needed + 2}"  # nothing can be replayed on no worker
         found.append(
             Finding(
                 severity="warn" if is_sure else "ok",
@@ -62,7 +63,7 @@ def short_of_workers(book: Book) -> list[Finding]:
                 since=hour_of_week(int(peak["hour_of_week"])),
                 evidence=f"at least {peak['workers_low']}, at most {peak['workers_high']}"
                 + ("" if is_sure else "; provisional, under two weeks of history"),
-                command=f"scale0 pipeline whatif --service {shlex.quote(service)} --workers {now}..{needed + 2}",
+                command=f"scale0 pipeline whatif --service {shlex.quote(service)} --workers {tried}",
                 weight=needed - now,
             )
         )

@@ -133,6 +133,8 @@ def test_too_few_workers_for_the_busiest_hour_is_advice_with_a_command_that_can_
     found = network.short_of_workers(book)
     assert [(one.severity, one.since) for one in found] == [("warn", "Tuesdays at 14 h UTC")]
     assert found[0].command == "scale0 pipeline whatif --service 'my render' --workers 12..19"
+    book.tables["gold/capacity"] = [capacity(workers_now=0, workers_needed=1, workers_low=1)]
+    assert network.short_of_workers(book)[0].command.endswith("--workers 1..3"), "nothing can be replayed on no worker"
     book.tables["gold/capacity"] = [capacity(is_provisional=True)]
     assert network.short_of_workers(book)[0].severity == "ok"
     book.tables["gold/capacity"] = [capacity(workers_now=16), capacity(service="x", workers_now=None)]
