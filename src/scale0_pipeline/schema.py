@@ -100,7 +100,7 @@ SILVER_AND_FACTS: Final = {
         closed_us   bigint   when it was lost or closed; null: open at the day's end
         why         string   why it ended, as the broker said; a broker's end or crash ends all its sessions
         services    string   the services that it announced, as a JSON list
-        capacity    int      its slots; null if it did not say
+        capacity    int      its slots when it last had some; null if it never did
         """,
     ),
     "silver/config_applied": (

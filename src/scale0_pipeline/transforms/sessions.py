@@ -90,12 +90,14 @@ def _sessions(signs: DataFrame) -> DataFrame:
         F.min(F.when(is_end, F.col("ts_us"))).alias("ended_us"),
         F.min_by(F.coalesce("why", "what"), F.when(is_end, F.col("ts_us"))).alias("why"),
         _latest("services").alias("services"),
-        _latest("capacity").alias("capacity"),
+        _latest("capacity", F.col("capacity") > 0).alias("capacity"),  # rule 11: who leaves or pauses says 0
     )
 
 
-def _latest(column: str) -> Column:
-    return F.max_by(column, F.when(F.col(column).isNotNull(), F.struct("ts_us", "seq")))
+def _latest(column: str, counts: Column | None = None) -> Column:
+    """What was said last of it, if anything; with `counts`, of what counts."""
+    is_said = F.col(column).isNotNull() if counts is None else counts
+    return F.max_by(column, F.when(is_said, F.struct("ts_us", "seq")))
 
 
 def _runs(notes: DataFrame) -> DataFrame:
