@@ -39,7 +39,7 @@ from scale0.errors import ProtocolError
 from scale0.protocol import native
 from scale0.protocol.codes import Code
 from scale0.protocol.dialects import CLIENT, PEER, WORKER
-from scale0.protocol.ids import id_prefix, sequence_of
+from scale0.protocol.ids import id_prefix, identity_of, sequence_of
 from scale0.protocol.messages import Error, ServiceOffer, SnapshotReq, Stream, StreamAck, Task, TaskId, TaskReply
 
 NOWHERE = Route(b"")  # the route of a session that is known by the stream alone
@@ -259,7 +259,7 @@ def _late_s(state: State, change: Reset | Accepted) -> float:
 
 def _client_of(state: State, task_id: bytes) -> Session:
     """The session whose task this is: an id names its identity."""
-    session = state.sessions.by_identity[task_id[8:-8].decode(errors="replace")]
+    session = state.sessions.by_identity[identity_of(task_id)]
     if task_id[:-8] != session.prefix:
         raise ProtocolError(Code.MALFORMED, "a task of another process")
     return session

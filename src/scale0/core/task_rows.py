@@ -22,6 +22,7 @@ from scale0.events import (
 )
 from scale0.protocol.codes import Code
 from scale0.protocol.dialects import PEER
+from scale0.protocol.ids import identity_of
 from scale0.protocol.messages import NO_VERSION, Status, Task, TaskReply
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def _client_part(journal: Journal, client: Session) -> bytes:
 
 def _client_behind(journal: Journal, peer: Session, entry: Entry) -> bytes:
     """The client behind a peer: what is known of it stands in the task's id; clock and dialect are the peer's."""
-    return _client(journal, peer, entry.id[:8], journal.number(entry.id[8:-8].decode(errors="replace")))
+    return _client(journal, peer, entry.id[:8], journal.number(identity_of(entry.id)))
 
 
 def _client(journal: Journal, session: Session, nonce: bytes, number: int) -> bytes:

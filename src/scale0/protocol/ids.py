@@ -19,11 +19,14 @@ def make_id(prefix: bytes, sequence: int) -> TaskId:
     return TaskId(prefix + sequence.to_bytes(8, "big"))
 
 
+def identity_of(task_id: bytes) -> str:
+    return task_id[NONCE_BYTES:-8].decode(errors="replace")
+
+
 def sequence_of(task_id: bytes) -> int:
     return int.from_bytes(task_id[-8:], "big")
 
 
 def show_id(task_id: bytes) -> str:
     """The id as people and listings write it: identity.nonce.sequence."""
-    identity = task_id[NONCE_BYTES:-8].decode(errors="replace")
-    return f"{identity}.{task_id[:NONCE_BYTES].hex()}.{sequence_of(task_id)}"
+    return f"{identity_of(task_id)}.{task_id[:NONCE_BYTES].hex()}.{sequence_of(task_id)}"

@@ -16,7 +16,7 @@ from scale0.core import connections
 from scale0.core.effects import Route, Send
 from scale0.protocol.codec import AnyMessage
 from scale0.protocol.dialects import DIALECTS, PEER, Dialect, Role
-from scale0.protocol.ids import show_id
+from scale0.protocol.ids import identity_of, sequence_of, show_id
 from scale0.protocol.majordomo import MdpDisconnect, MdpReady, MdpReply, MdpTask
 from scale0.protocol.messages import (
     Cancel,
@@ -332,8 +332,13 @@ class BrokerChecks:
             self.workers.must_be_current(reply)
 
     def taken(self, id_: bytes, is_first: bool) -> None:
-        """Another broker asks for a task. If somebody else has asked for it, two of its runs may be answered."""
-        if not is_first or self.answers.was_asked(id_):
+        """Another broker asks for a task. If somebody else has asked for it, two of its runs may be answered.
+
+        So it is if the copy that this one took over from had its outcome: the partner was asked then.
+        """
+        session = self.core.sessions.by_identity.get(identity_of(id_))
+        is_settled = session is not None and session.prefix == id_[:-8] and sequence_of(id_) in session.kept
+        if not is_first or is_settled or self.answers.was_asked(id_):
             self._anew.add(id_)
 
     def moved(self, id_: bytes) -> None:
