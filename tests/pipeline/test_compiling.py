@@ -29,9 +29,6 @@ def test_java_takes_the_rules_and_says_nothing_of_them() -> None:
 def test_what_runs_for_each_row_is_compiled_well() -> None:
     for name in (
         "org/apache/spark/sql/catalyst/expressions/GeneratedClass$GeneratedIteratorForCodegenStage1",
-        "org/apache/spark/sql/catalyst/expressions/BaseOrdering",
-        "org/apache/spark/sql/catalyst/expressions/UnsafeRow",
-        "org/apache/spark/sql/catalyst/expressions/codegen/UnsafeRowWriter",
         "org/apache/spark/unsafe/types/UTF8String",
         "org/apache/spark/sql/execution/datasources/parquet/VectorizedColumnReader",
         "java/util/HashMap",
