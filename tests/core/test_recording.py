@@ -8,11 +8,12 @@ import msgspec
 import pytest
 
 from scale0.core import journal as journal_module
-from scale0.core.task_rows import ERROR, FAILED, ORIGIN, REFUSED, REPLIED
+from scale0.core.task_rows import ERROR, FAILED, ORIGIN, REFUSED, RELAY, REPLIED
 from scale0.events import KINDS, NEVER_S, UNKNOWN_OFFSET
 from scale0.protocol.dialects import REQ_CLIENT
 from scale0.protocol.messages import Disconnect, Status
 from tests.core.desk import NONCE, Desk, only_task
+from tests.core.neighbour import Neighbour
 from tests.core.record_reader import Reader
 
 
@@ -70,6 +71,20 @@ def test_replied_task_leaves_one_row_with_its_whole_life(desk: Desk, reader: Rea
     assert {name: row[name] for name in expected} == expected
     assert row["settled_s"] - row["received_s"] == pytest.approx(0.25)
     assert row["dispatched_s"] == row["received_s"]
+
+
+def test_a_peer_that_sends_tasks_and_takes_some_is_named_as_each(desk: Desk, reader: Reader) -> None:
+    worker, client, peer = desk.worker("w", "greet", capacity=2), desk.client("c"), Neighbour(desk)
+    peer.offer("far")
+    worker.reply(only_task(peer.forward(1, "greet"), "w"))
+    for number in (2, 3):
+        peer.reply(only_task(client.submit("far"), "b2"))
+        worker.reply(only_task(peer.forward(number, "greet"), "w"))
+        peer.offer("far")
+    rows = reader.read()
+    assert [(row["role"], row["worker"], row["via"]) for row in rows[:2]] == [(RELAY, "w", ""), (ORIGIN, "", "b2")]
+    assert [row["via"] for row in rows if row["role"] == ORIGIN] == ["b2", "b2"]
+
 
 
 def test_rows_say_what_was_known_of_the_clocks_when_the_task_ended(desk: Desk, reader: Reader) -> None:

@@ -56,7 +56,11 @@ def settled(
     if config is not journal.config or epoch != journal.epoch:
         here = journal.look_around(config, epoch)
     task, client, service, worker = entry.task, entry.client, entry.service, entry.worker
-    asker = client.row_part if client.name_no > void_no else _client_part(journal, client)
+    is_relayed = entry.is_forwarded or ending is MOVED_PART
+    if is_relayed:  # a peer's own part is that of one who holds tasks
+        asker = _client_behind(journal, client, entry)
+    else:
+        asker = client.row_part if client.name_no > void_no else _client_part(journal, client)
     if worker is not None:
         session = worker.session
         holder = session.row_part if session.name_no > void_no else _holder_part(journal, session)
@@ -65,8 +69,7 @@ def settled(
             dispatched_s = NEVER_S
     else:
         holder, dispatched_s = _former_holder(journal, entry, ending)
-    if entry.is_forwarded or ending is MOVED_PART:
-        asker = _client_behind(journal, client, entry)
+    if is_relayed:
         ending = _relayed(ending)
     journal.tasks.append(
         _pack(
