@@ -37,7 +37,7 @@ from scale0.protocol.messages import Disconnect
 def step(state: State) -> None:
     """Disabling and draining end when nothing is held, or when `grace` has passed."""
     if state.mode == "disabling":
-        is_over = state.now - state.mode_since_s >= state.settings.grace_s
+        is_over = state.now >= state.mode_since_s + state.settings.grace_s  # as `next_step_s` rounds it
         if is_over:
             for entry in list(state.ledger.entries.values()):
                 text = "outcome unknown: the broker was disabled while it ran"
@@ -52,7 +52,7 @@ def step(state: State) -> None:
 
 def _is_deserted(state: State) -> bool:
     """Whoever could go to another broker has gone, or was given the time for it."""
-    return groups.has_moved_all(state) or state.now - state.mode_since_s >= 2 * state.settings.grace_s
+    return groups.has_moved_all(state) or state.now >= state.mode_since_s + 2 * state.settings.grace_s
 
 
 def next_step_s(state: State) -> float:
