@@ -86,7 +86,6 @@ def test_a_peer_that_sends_tasks_and_takes_some_is_named_as_each(desk: Desk, rea
     assert [row["via"] for row in rows if row["role"] == ORIGIN] == ["b2", "b2"]
 
 
-
 def test_rows_say_what_was_known_of_the_clocks_when_the_task_ended(desk: Desk, reader: Reader) -> None:
     worker, client = desk.worker("w", "greet"), desk.client("c")
     for offset_us in (1500, -700):
