@@ -43,5 +43,12 @@ def test_nothing_fires_early_and_all_fire_at_most_one_resolution_late(ats: list[
 def test_what_is_promised_for_a_time_is_due_at_that_time(at_s: float, resolution_s: float) -> None:
     timetable: Timetable[str, str] = Timetable(resolution_s)
     timetable.add("a", "A", at_s)
-    assert timetable.next_s >= at_s
+    assert timetable.next_s > at_s
     assert timetable.due(timetable.next_s) == ["A"]
+
+
+def test_a_time_that_rounds_down_onto_the_edge_of_its_bucket_is_filed_under_the_next_one() -> None:
+    timetable: Timetable[str, str] = Timetable(0.02)
+    timetable.add("a", "A", 1026.1)  # times 50 it is 51,304.999…
+    assert timetable.due(1026.1) == []
+    assert timetable.next_s > 1026.1

@@ -194,9 +194,9 @@ def look_at_silent(state: State, *, is_late: bool = False) -> None:
     is_late = is_late or state.now > state.sessions.liveness.next_s + LATE_S
     for session in state.sessions.unheard(state.now):
         allowed_s = state.allowed_silence_s(session)
-        quiet_s = state.now - session.last_seen_s
-        if quiet_s < allowed_s:
-            state.sessions.watch(session, session.last_seen_s + allowed_s)
+        until_s = session.last_seen_s + allowed_s
+        if state.now < until_s:
+            state.sessions.watch(session, until_s)
         elif _may_be_silent(state, session):
             state.sessions.watch(session, state.now + allowed_s)
         elif is_late and not session.is_absent:
@@ -204,7 +204,7 @@ def look_at_silent(state: State, *, is_late: bool = False) -> None:
             state.sessions.watch(session, state.now + session.interval_s)
         elif session.worker is not None:
             state.counters["workers_expired"] += 1
-            connections.close(state, session, f"silent for {quiet_s:.1f} s")
+            connections.close(state, session, f"silent for {state.now - session.last_seen_s:.1f} s")
         else:
             _look_at_silent_client(state, session)
 

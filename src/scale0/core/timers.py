@@ -31,6 +31,8 @@ class Timetable(Generic[K, T]):
     def add(self, key: K, thing: T, at_s: float) -> int:
         """File `thing`; the returned bucket takes it out again."""
         bucket = int(at_s * self._per_s) + 1
+        if bucket * self._resolution_s <= at_s:  # the product was rounded down
+            bucket += 1
         held = self._buckets.get(bucket)
         if held is None:
             if not self._buckets or bucket < self._first:
