@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from scale0.protocol.document_fields import Field, fields_of
 from scale0.protocol.document_reader import WHOLE_MAX
+from scale0.protocol.limits import REMAINING_MS_MAX
 from scale0.protocol.network import (
     ALL,
     BrokerEntry,
@@ -34,7 +35,8 @@ printable = st.text(character, max_size=12)
 name = st.text(character, min_size=1, max_size=10).map(str.strip).filter(bool)
 service_name = name.filter(lambda text: text != ALL and not text.startswith(("scale0.", "mmi.")))
 positive = st.integers(1, WHOLE_MAX)
-seconds = st.floats(min_value=1e-9, max_value=1e9, allow_nan=False) | st.integers(1, 10_000).map(float)
+durations = st.floats(min_value=1e-9, max_value=REMAINING_MS_MAX // 1000, allow_nan=False)
+seconds = durations | st.integers(1, 10_000).map(float)
 port = st.integers(0, 65_535)
 address = st.builds(
     "tcp://{}:{}".format, st.sampled_from(["10.0.0.1", "[::1]", "eu-1.example.org"]), st.integers(1, 65_535)

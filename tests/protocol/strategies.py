@@ -77,6 +77,7 @@ BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "capacity": st.integers(0, limits.CAPACITY_MAX),
     "heartbeat_interval_ms": interval_ms,
     "covers_ms": interval_ms,
+    "liveness": st.integers(0, limits.LIVENESS_MAX),
     "serial": U63,
     "brokers": st.sampled_from(("own", "all")) | st.lists(name, max_size=3),
     "epoch": U63,

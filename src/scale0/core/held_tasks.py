@@ -19,6 +19,7 @@ from scale0.core.kept_replies import KeptReplies, RecentReplies, fit_to_list
 from scale0.core.link import Effects, Link
 from scale0.core.participant import Note, ParticipantEffect, Transmit
 from scale0.core.throttle import Throttle
+from scale0.protocol.limits import REMAINING_MS_MAX
 from scale0.protocol.messages import UNKNOWN_US, Body, Status, Task, TaskId, TaskReply
 
 COVERED_MAX: Final = 1_000  # tasks that surely fit into the list of CONNECT
@@ -127,7 +128,7 @@ class HeldTasks:
         is_cut = len(self._held) + len(self._kept) > COVERED_MAX
         if self._has_dropped or is_cut or now <= self._covers_since_s:
             return 0
-        return int((now - self._covers_since_s) * 1000)
+        return min(int((now - self._covers_since_s) * 1000), REMAINING_MS_MAX)
 
     @property
     def _holds_anything(self) -> bool:

@@ -89,6 +89,7 @@ def _check_config(message: Config | ConfigAck) -> None:
     _bytes("pair", message.pair.encode(), 0, limits.IDENTITY_BYTES_MAX)
     _version(message.config_version)
     _between("heartbeat_interval_ms", message.heartbeat_interval_ms, 0, _INTERVAL_MS_MAX)
+    _between("liveness", message.liveness, 0, limits.LIVENESS_MAX)
     _between("epoch", message.epoch, 0, limits.EPOCH_MAX)
 
 

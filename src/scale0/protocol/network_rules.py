@@ -53,7 +53,7 @@ def _values(entry: msgspec.Struct, place: Place) -> Iterator[Problem]:
         elif field.shape == "entry":
             yield from _values(value, place.field(field.key))
         elif field.shape in ("whole", "number") and value is not None:
-            wrong = _why_no_port(value) if field.key in _PORTS else _why_no_number(value)
+            wrong = _why_no_port(value) if field.key in _PORTS else _why_no_number(value, _most(field.name))
             if wrong:
                 yield problem(place.field(field.key), wrong)
         elif isinstance(value, (str, list)):
@@ -67,12 +67,18 @@ def _why_no_port(value: float) -> str:
     return "" if 0 <= value <= PORT_MAX else f"{value} is no port; allowed are 0 to {PORT_MAX}"
 
 
-def _why_no_number(value: float) -> str:
+def _why_no_number(value: float, most: int) -> str:
     """Numbers are counts, sizes and durations: none of them is zero, negative or endless."""
-    if math.isfinite(value) and 0 < value <= WHOLE_MAX:
+    if math.isfinite(value) and 0 < value <= most:
         return ""
-    most = f" and at most {WHOLE_MAX}" if value > 0 else ""
-    return f"must be above 0{most}, not {value}"
+    return f"must be above 0{f' and at most {most}' if value > 0 else ''}, not {value}"
+
+
+def _most(name: str) -> int:
+    """Of the field of this name: durations travel in messages, which limit them, as do intervals of silence."""
+    if name.endswith("_s"):
+        return limits.REMAINING_MS_MAX // 1000
+    return limits.LIVENESS_MAX if name == "liveness" else WHOLE_MAX
 
 
 # --- names --------------------------------------------------------------------------------------------------------
