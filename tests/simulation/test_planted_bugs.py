@@ -12,7 +12,7 @@ from scale0.core.effects import Send
 from scale0.core.ledger import Entry, Ledger
 from scale0.core.sessions import Session
 from scale0.core.state import State
-from scale0.core.workers import Worker, enlist, release
+from scale0.core.workers import Worker, enlist, hold, release
 from scale0.protocol.messages import Error, Status, Task, TaskId, TaskReply
 from tests.simulation.planting import Bugs
 
@@ -102,7 +102,7 @@ def a_late_reply_counts(patch: pytest.MonkeyPatch) -> None:
         if entry is not None and entry.worker is not None and session.worker is not None:
             entry.worker.slots.pop(entry.id, None)
             entry.worker, entry.attempt = session.worker, message.attempt
-            session.worker.slots[entry.id] = message.attempt
+            hold(session.worker, entry.id, message.attempt)
         routing.reply(state, session, message)
 
     says: dict[Any, Any] = handlers._WORKER_SAYS

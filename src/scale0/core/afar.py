@@ -18,7 +18,7 @@ from scale0.core.ledger import Entry
 from scale0.core.network import NEVER_TIER, Peer
 from scale0.core.services import Service
 from scale0.core.state import State
-from scale0.core.workers import Worker
+from scale0.core.workers import Worker, hold
 from scale0.protocol.dialects import PEER
 from scale0.protocol.limits import OPTIONS_BYTES_MAX
 from scale0.protocol.messages import PeerService, PeerStatus, Task, TaskId
@@ -63,7 +63,7 @@ def send(state: State, entry: Entry, worker: Worker) -> None:
     if state.journal is not None:
         entry.free = len(entry.service.afar_lru)
         entry.waiting = entry.service.queue.count
-    worker.slots[entry.id] = attempt
+    hold(worker, entry.id, attempt)
     worker.dispatched += 1
     if len(worker.slots) >= worker.capacity:
         delist(worker)

@@ -11,6 +11,7 @@ from scale0.core.broker_tasks import OWN_TASKS_MAX
 from scale0.core.effects import Route
 from scale0.core.sessions import Session
 from scale0.core.state import State
+from scale0.core.workers import NOTHING
 
 
 class Census(msgspec.Struct):
@@ -91,6 +92,7 @@ def _check_worker(state: State, session: Session) -> None:
         waiting = [service.name for service in worker.services if service.queue.count]
         assert not waiting or state.mode == "disabling", f"{session.identity} is free while {waiting} wait"
     assert worker.stuck <= worker.slots.keys()
+    assert not NOTHING, "what is for all workers alike has been written to"
 
 
 def _check_afar(state: State) -> None:

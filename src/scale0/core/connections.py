@@ -10,7 +10,7 @@ from scale0.core import access, changes, delivery, doubt, groups, recording, rep
 from scale0.core.effects import Route, Send
 from scale0.core.sessions import Session
 from scale0.core.state import State
-from scale0.core.workers import ANY_ATTEMPT, Worker, assign, delist
+from scale0.core.workers import ANY_ATTEMPT, NOTHING, Worker, assign, delist
 from scale0.errors import ProtocolError
 from scale0.protocol import documents, limits
 from scale0.protocol.codes import Code
@@ -160,7 +160,8 @@ def reconcile(state: State, worker: Worker, listed: list[bytes], covers_s: float
         else:
             routing.lose_attempt(state, entry, f"{worker.session.identity} lost it with its connection")
     worker.listed = frozenset(held)
-    worker.slots = {task_id: attempt or _attempt_of(state, task_id, worker) for task_id, attempt in held.items()}
+    slots = {task_id: attempt or _attempt_of(state, task_id, worker) for task_id, attempt in held.items()}
+    worker.slots = slots or NOTHING
 
 
 def _attempt_of(state: State, task_id: TaskId, worker: Worker) -> int:

@@ -11,7 +11,7 @@ from scale0.core.connections import reconcile
 from scale0.core.services import why_unfit
 from scale0.core.sessions import Session
 from scale0.core.state import State
-from scale0.core.workers import ANY_ATTEMPT, Worker, assign, delist
+from scale0.core.workers import ANY_ATTEMPT, Worker, assign, delist, hold
 from scale0.protocol import limits
 from scale0.protocol.codes import Code
 from scale0.protocol.messages import Ready, ReadyOk, ServiceOffer, TaskId
@@ -31,7 +31,7 @@ def ready(state: State, session: Session, message: Ready) -> None:
         reconcile(state, worker, message.in_flight)
     else:  # what it holds and we did not know of takes a slot all the same (rule 9)
         for task_id in message.in_flight:
-            worker.slots.setdefault(TaskId(task_id), ANY_ATTEMPT)
+            hold(worker, TaskId(task_id), worker.slots.get(TaskId(task_id), ANY_ATTEMPT))
     session.config_version = message.config_version
     session.interval_s = max(state.settings.default_heartbeat_interval_s, message.heartbeat_interval_ms / 1000)
     worker.has_heartbeat = message.heartbeat and not session.dialect.is_req

@@ -34,7 +34,7 @@ from scale0.core.stream import (
     Sent,
     unpacked,
 )
-from scale0.core.workers import Worker, assign, release
+from scale0.core.workers import Worker, assign, hold, release
 from scale0.errors import ProtocolError
 from scale0.protocol import native
 from scale0.protocol.codes import Code
@@ -191,7 +191,7 @@ def _send(state: State, change: Sent) -> None:
     entry.attempt = change.attempt
     entry.sent_s = LONG_AGO_S if change.has_left else state.now  # what leaves later than it is told leaves after now
     entry.parts = 0
-    worker.slots[entry.id] = change.attempt
+    hold(worker, entry.id, change.attempt)
 
 
 def _take_back(state: State, change: Returned) -> None:

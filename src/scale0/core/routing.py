@@ -94,7 +94,10 @@ def dispatch(state: State, entry: Entry, worker: Worker) -> None:
         entry.free = len(service.lru) + (not worker.is_listed)
         entry.waiting = service.queue.count
     slots = worker.slots
-    slots[entry.id] = attempt
+    if slots:
+        slots[entry.id] = attempt
+    else:
+        slots = worker.slots = {entry.id: attempt}
     worker.dispatched += 1
     if worker.is_listed:
         if len(slots) >= worker.capacity:

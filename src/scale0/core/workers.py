@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from scale0.core.services import Service
 from scale0.core.sessions import Session
@@ -24,26 +25,40 @@ ANY_ATTEMPT = 0  # a slot whose attempt is not known: the worker held it before 
 RECENT = 64  # tasks of one worker whose durations are remembered
 
 
+NOTHING: Final[dict[TaskId, int]] = {}
+"""What idle workers hold, one for all: thousands of empty tables would be in no cache. Nothing is ever put in."""
+
+
+def _nothing() -> dict[TaskId, int]:
+    return NOTHING
+
+
 def _recent() -> deque[float]:
     return deque(maxlen=RECENT)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Worker:
-    """One worker's offers and slots."""
+class Load:
+    """What each task looks at: side by side in memory, for its worker may be in no cache."""
 
     session: Session
     services: tuple[Service, ...] = ()  # one tuple for all workers that offer the same
     capacity: int = 1
-    slots: dict[TaskId, int] = field(default_factory=dict)  # what it holds: task id → attempt
+    slots: dict[TaskId, int] = field(default_factory=_nothing)  # what it holds: task id → attempt; `hold` adds
     stuck: frozenset[TaskId] = frozenset()  # slots whose task was settled without it
+    is_listed: bool = False  # stands in the LRU queue of each of its services
+    is_paused: bool = False  # returned a task, or its pipe was full: gets nothing until it is heard
+    dispatched: int = 0
+    used: int = 0  # its turn in the LRU order of the broker that this one took over from; 0: used since, or new
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Worker(Load):
+    """One worker's offers and slots."""
+
     listed: frozenset[TaskId] = frozenset()  # what it said it holds when it came back: ids, without their attempts
     has_heartbeat: bool = True
     is_negotiating: bool = True
-    is_paused: bool = False  # returned a task, or its pipe was full: gets nothing until it is heard
-    is_listed: bool = False  # stands in the LRU queue of each of its services
-    dispatched: int = 0
-    used: int = 0  # its turn in the LRU order of the broker that this one took over from; 0: used since, or new
     tier: int = 0  # a peer as a worker: how far it is (`afar`)
     recent: deque[float] = field(default_factory=_recent)  # how long its last tasks took, from dispatch to answer
 
@@ -68,16 +83,28 @@ class Worker:
         )
 
 
+def hold(worker: Worker, task_id: TaskId, attempt: int) -> None:
+    """The task takes a slot."""
+    if worker.slots:
+        worker.slots[task_id] = attempt
+    else:
+        worker.slots = {task_id: attempt}
+
+
 def release(worker: Worker, task_id: TaskId, attempt: int) -> bool:
     """Free the slot that this attempt holds; False if it holds none.
 
     A worker that came back lists ids. The attempt that was sent last may not have reached it before its connection
     broke, and what it holds is one before, whose reply is the last word that comes for this slot.
     """
-    held = worker.slots.get(task_id)
+    slots = worker.slots
+    held = slots.get(task_id)
     if held is None or (held != attempt and held != ANY_ATTEMPT and task_id not in worker.listed):
         return False
-    del worker.slots[task_id]
+    if len(slots) == 1:
+        worker.slots = NOTHING
+    else:
+        del slots[task_id]
     if worker.stuck:
         worker.stuck -= {task_id}
     return True
