@@ -24,7 +24,10 @@ def tasks(bronze: pa.Table) -> pa.Table:
     """silver/tasks: every row of a task. `bronze` has the columns of events, `batch` and `landed_us`."""
     import pyarrow.compute as pc
 
-    rows = durations.timed_in_arrow(bronze.filter(pc.equal(bronze.column("kind"), "task")))
+    is_task = pc.equal(bronze["kind"], "task")
+    # A table as a whole would be asked for the rows' places first, which takes twice as long.
+    chosen = [column.filter(is_task) for column in bronze.columns]
+    rows = durations.timed_in_arrow(type(bronze).from_arrays(chosen, bronze.column_names))
     ahead = pc.greater(rows["ts_us"], pc.add(rows["landed_us"], AHEAD_US))
     is_future = pc.fill_null(ahead, False)
     known = {
