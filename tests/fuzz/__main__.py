@@ -65,10 +65,11 @@ def fuzz(target: Target, seconds: int) -> Outcome:
         found.mkdir()
         failed.mkdir()
         executions, before, covered = _campaign(target, seconds, found, failed)
-        print(f"\r{target.name:8} choosing what to keep …".ljust(78), end="", flush=True)
+        show(f"{target.name:8} choosing what to keep …")
         kept = keep(target, [path.read_bytes() for path in found.iterdir()])
         broken = [keep_failure(target, path) for path in sorted(failed.iterdir())]
-    print(f"\r{target.name:8} {executions:>9,} inputs, {kept} kept, {len(broken)} failed".ljust(78), flush=True)
+    show("")
+    print(f"{target.name:8} {executions:>9,} inputs, {kept} kept, {len(broken)} failed", flush=True)
     return Outcome(executions, before, covered, kept, broken)
 
 
@@ -93,10 +94,16 @@ def _campaign(target: Target, seconds: int, found: Path, failed: Path) -> tuple[
             executions, covered = int(status[1]), int(status[2])
             before = covered if "INITED" in line else before
             progress = f"{target.name:8} {executions:>9,} inputs  coverage {covered:,} (+{covered - before})"
-            print(f"\r{progress}  {status[4] or '–'} a second".ljust(78), end="", flush=True)
+            show(f"{progress}  {status[4] or '–'} a second")
     if process.returncode and not any(failed.iterdir()):
         raise SystemExit(f"\nthe campaign of {target.name} ended with status {process.returncode}: {last}")
     return executions, before, covered
+
+
+def show(progress: str) -> None:
+    """What goes on now, in the place of what went on before; a file gets none of it."""
+    if sys.stdout.isatty():
+        print(f"\r\x1b[K{progress}", end="", flush=True)
 
 
 def keep(target: Target, candidates: list[bytes]) -> int:
