@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scale0.core import binary_star, doubt, epochs, link, replica, replication, routing, takeover
+from scale0.core import binary_star, doubt, epochs, link, replica, replication, routing, takeover, verdicts
 from scale0.core.broker import Broker
 from scale0.core.effects import Effect, Persist, Send
 from scale0.core.ledger import Entry
@@ -112,7 +112,7 @@ def a_standby_takes_over_and_nobody_has_asked(patch: pytest.MonkeyPatch) -> None
         right(state)
         pair = state.pair
         if pair is not None and pair.star is Star.PASSIVE and binary_star.silence_s(state) > state.settings.takeover_s:
-            binary_star._obey(state, Event.ASKED)
+            verdicts.obey(state, Event.ASKED)
 
     patch.setattr(binary_star, "tick", wrong)
 
@@ -164,7 +164,7 @@ def a_copy_forgets_replies(patch: pytest.MonkeyPatch) -> None:
 
 @bug("I14", "I9")
 def the_lower_epoch_does_not_step_down(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(binary_star, "_step_down", lambda state: None)
+    patch.setattr(verdicts, "_step_down", lambda state: None)
 
 
 @bug("I14")

@@ -1,9 +1,9 @@
 """A pair of brokers: a primary, its fallback, and which of the two serves now (rule 31).
 
-`star` has the table of what follows from what; here the table is fed and obeyed. The two tell one another what they are
-by PEERSTATUS. The one that is not active is in mode `passive`: it serves nobody, links with its partner only, follows
-the partner's state stream (`replica`), and takes over when the partner has been silent for takeover_timeout *and* a
-client or worker asks. One that must not dispatch for a while, because it gives way or is in doubt, is in mode
+`star` has the table of what follows from what; here it is fed, and `verdicts` obeys it. The two tell one another what
+they are by PEERSTATUS. The one that is not active is in mode `passive`: it serves nobody, links with its partner only,
+follows the partner's state stream (`replica`), and takes over when the partner has been silent for takeover_timeout
+*and* a client or worker asks. One that must not dispatch for a while, because it gives way or is in doubt, is in mode
 `holding`: it takes tasks in, and lets them wait.
 
 What two brokers cannot decide: if the link between them is cut and each is reached by somebody, both serve, in
@@ -20,20 +20,17 @@ from scale0.core import (
     doubt,
     epochs,
     handover,
-    liveness,
     membership,
     modes,
     peer_status,
-    recording,
     replica,
     replication,
-    routing,
     standby,
     takeover,
+    verdicts,
 )
-from scale0.core.effects import Stopped
 from scale0.core.network import Peer
-from scale0.core.star import Event, Pair, Star, Verdict, decide, event_of
+from scale0.core.star import Event, Pair, Star, event_of
 from scale0.core.state import State
 from scale0.protocol.messages import PeerStatus
 
@@ -65,7 +62,7 @@ def pair_up(state: State, *, is_serving: bool) -> None:
         standby.turn_away(state, f"this broker is the fallback of {primary} from now on")
     if star is not Star.ACTIVE and state.mode in ("active", "holding"):
         modes.enter(state, "passive")
-        _leave_others(state)
+        verdicts.leave_others(state)
     doubt.look_again(state)
 
 
@@ -88,7 +85,7 @@ def dissolve(state: State) -> None:
     if was == "holding":  # it serves, and has nobody to give way to, nor to ask
         if has_rival:
             takeover.distrust(state)
-        go_on(state)
+        verdicts.go_on(state)
     elif was == "passive":
         if partner is not None:  # the two meet anew, as strangers: each tells all that it offers
             membership.part_from(state, partner, "this broker is no standby any more")
@@ -111,7 +108,7 @@ def restart(state: State) -> None:
     if state.sessions.by_identity:  # disabling was not over
         standby.turn_away(state, "this broker was disabled, and starts anew")
     modes.enter(state, "passive")
-    _leave_others(state)
+    verdicts.leave_others(state)
     doubt.look_again(state)
     standby.tell(state)
 
@@ -157,7 +154,7 @@ def heard(state: State, peer: Peer, message: PeerStatus) -> None:
         return  # it may have been said before we stood still
     if pair.other is Star.YIELDING and message.stream != pair.seq:
         pair.is_whole = False  # what it did last has not come
-    _obey(state, event)
+    verdicts.obey(state, event)
     epochs.keep_ahead(state)
     if pair.star is Star.PASSIVE and pair.other is Star.ACTIVE:
         # What is streamed comes before what is said after it: a higher number than ours means that something is lost.
@@ -177,7 +174,7 @@ def asked(state: State) -> bool:
     if pair is not None and state.mode == "passive":
         is_alone = pair.star is Star.PRIMARY and _has_disabled_partner(state)
         if is_alone or silence_s(state) >= state.settings.takeover_s:
-            _obey(state, Event.ASKED)
+            verdicts.obey(state, Event.ASKED)
     return state.mode != "passive"
 
 
@@ -204,7 +201,7 @@ def left(state: State, peer: Peer) -> None:
     if pair is not None and peer.identity == pair.partner:
         pair.other = None
         if pair.star is Star.YIELDING:  # it will not serve in our place
-            _obey(state, Event.ASKED)
+            verdicts.obey(state, Event.ASKED)
 
 
 def lost(state: State, peer: Peer) -> None:
@@ -215,155 +212,14 @@ def lost(state: State, peer: Peer) -> None:
         replication.lose(state)
 
 
-# --- verdicts -----------------------------------------------------------------------------------------------------
-
-
-def _obey(state: State, event: Event) -> None:
-    pair = state.pair
-    assert pair is not None, "only one of a pair obeys"
-    verdict = decide(pair.star, event)
-    if verdict is Verdict.STAY:
-        return
-    state.counters[f"star_{pair.star.name}_{event.name}_{verdict.name}"] += 1
-    if verdict is Verdict.PRIMARY_SERVES and not pair.is_primary:
-        return
-    if verdict in (Verdict.SERVE, Verdict.PRIMARY_SERVES):
-        _serve(state, event)
-    elif verdict is Verdict.RESUME and pair.epoch_seen > state.epoch:
-        _serve(state, event)  # it does not serve now, and has served after us
-    elif verdict is Verdict.RESUME:
-        _resume(state)
-    elif verdict is Verdict.FOLLOW:
-        _follow(state)
-    else:
-        _step_down(state)
-
-
-def _serve(state: State, event: Event) -> None:
-    pair = state.pair
-    assert pair is not None, "only one of a pair serves for both"
-    was, pair.star = pair.star, Star.ACTIVE
-    trusted_until_s = replication.trusted_until_s(state, event) if was is Star.PASSIVE else math.inf
-    # One that waited goes on from where it stood; if the other may have served meanwhile, what waits may have run.
-    has_rival = pair.epoch_seen > state.epoch or (event is Event.ASKED and pair.was_followed)
-    if has_rival and was in (Star.DOUBTFUL, Star.YIELDING):
-        takeover.distrust(state)
-    has_served, former = state.was_serving, state.epoch
-    epochs.open_next(state)
-    recording.failover(state, "took_over", former_epoch=former, was=was.name.lower())
-    if event is Event.ASKED and (was is not Star.PRIMARY or has_served):
-        text = (
-            f"{pair.partner} has been silent for {silence_s(state):.1f} s: this broker serves, in epoch {state.epoch}"
-        )
-        state.alarm("took_over", f"{text}; look at {pair.partner}")
-    if was in (Star.DOUBTFUL, Star.YIELDING):
-        go_on(state)
-    else:
-        modes.enter(state, "active")
-        state.started_s = state.now
-        state.has_settled = False
-        takeover.wake(state, trusted_until_s=trusted_until_s)
-    pair.is_whole = False
-    _stop_if_wanted(state)
-    membership.meet_all(state)
-    doubt.look_again(state)
-    standby.tell(state)
-
-
-def obey_operator(state: State) -> None:
-    """An operator's word: serve."""
-    _serve(state, Event.ASKED)
-
-
-def _resume(state: State) -> None:
-    """Nobody has served meanwhile."""
-    pair = state.pair
-    assert pair is not None, "only one of a pair doubts"
-    pair.star = Star.ACTIVE
-    recording.failover(state, "resumed")
-    go_on(state)
-    _stop_if_wanted(state)
-    doubt.look_again(state)
-    standby.tell(state)
-
-
-def _stop_if_wanted(state: State) -> None:
-    """It wanted to go, and nobody has taken its place."""
-    pair = state.pair
-    if pair is not None and pair.is_stopping:
-        pair.is_stopping = False
-        modes.enter(state, "draining")
-
-
-def go_on(state: State) -> None:
-    """Dispatching goes on: what was acknowledged meanwhile leaves, and workers get what waits.
-
-    One that gave way has counted nobody's time since then: who has gone meanwhile must get nothing (rule 17), and what
-    is too late goes to nobody.
-    """
-    if state.mode == "passive":
-        routing.expire_overdue(state)
-        liveness.look_at_silent(state, is_late=True)
-    modes.enter(state, "active")
-    replication.release_held(state)
-
-
-def _follow(state: State) -> None:
-    """The other serves: whatever we know, it knows better."""
-    pair = state.pair
-    assert pair is not None, "only one of a pair follows"
-    if state.sessions.by_identity:
-        standby.turn_away(state, f"{pair.partner} serves")
-    replica.clear(state)
-    pair.star = Star.PASSIVE
-    pair.hand_over_by_s = None
-    pair.is_whole = False
-    pair.fetched_s = pair.synced_s = pair.asked_s = -math.inf  # what was said of a former copy says nothing of this one
-    epochs.keep(state, is_serving=False)
-    if pair.is_stopping:
-        pair.is_stopping = False
-        modes.enter(state, "draining")
-        state.is_stopped = True
-        state.effects.append(Stopped())
-        return
-    if state.mode != "passive":
-        modes.enter(state, "passive")
-    _leave_others(state)
-    peer = state.network.peers.get(pair.partner)
-    if peer is not None and peer.session is not None and peer.is_linked:
-        replica.fetch(state, peer)
-    standby.tell(state)
-
-
-def _step_down(state: State) -> None:
-    pair = state.pair
-    assert pair is not None, "only one of a pair steps down"
-    text = f"{pair.partner} serves in epoch {pair.epoch_seen}, this broker in {state.epoch}: this broker steps down"
-    state.alarm("stepped_down", f"{text}; tasks that only it knew of are asked again, or answered 502")
-    recording.failover(state, "stepped_down")
-    standby.turn_away(state, f"{pair.partner} serves, in a higher epoch")
-    _follow(state)
-
-
-def _leave_others(state: State) -> None:
-    """A passive broker is linked with its partner only."""
-    pair = state.pair
-    assert pair is not None, "only one of a pair leaves the others"
-    for peer in list(state.network.peers.values()):
-        if peer.identity != pair.partner:
-            # Rule 28: what has started here and was not answered, for it could not be sent, must not be run elsewhere.
-            is_drained = peer.session is None or not peer.session.undelivered
-            membership.part_from(state, peer, "this broker is a standby now", is_drained=is_drained)
-
-
-# --- doubt --------------------------------------------------------------------------------------------------------
-
-
 def copy_to(state: State, peer: Peer) -> None:
     """The partner asks for a copy: it has one from now on, if we serve."""
     pair = state.pair
     if pair is not None and peer.identity == pair.partner and pair.star is Star.ACTIVE:
         replication.begin(state)
+
+
+# --- time ---------------------------------------------------------------------------------------------------------
 
 
 def tick(state: State) -> None:
@@ -378,7 +234,7 @@ def tick(state: State) -> None:
     # Everybody who is here asks.
     is_awaited = pair.star in _ASKED_BY_ALL and (state.sessions.by_identity or pair.is_stopping)
     if is_awaited and silence_s(state) >= state.settings.takeover_s:
-        _obey(state, Event.ASKED)
+        verdicts.obey(state, Event.ASKED)
 
 
 def next_s(state: State) -> float:

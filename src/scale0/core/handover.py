@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from scale0.core import afar, binary_star, epochs, modes, recording, replication, standby
+from scale0.core import afar, epochs, modes, recording, replication, standby, verdicts
 from scale0.core.star import Star
 from scale0.core.state import State
 from scale0.errors import ProtocolError
@@ -73,7 +73,7 @@ def take_over(state: State) -> dict[str, object]:
         raise ProtocolError(Code.NOT_ACCEPTING, f"{pair.partner} serves: tell it to hand over, scale0 failback")
     if state.mode != "passive":
         raise ProtocolError(Code.NOT_ACCEPTING, f"the broker is {state.mode}; enable it first")
-    binary_star.obey_operator(state)
+    verdicts.obey_operator(state)
     return {"state": state.mode, "epoch": state.epoch}
 
 
@@ -105,4 +105,4 @@ def stop_giving_way(state: State) -> None:
         modes.enter(state, "draining")
         afar.feed_all(state)  # it finishes what it holds: what has waited meanwhile goes to whoever has room
         return
-    binary_star.go_on(state)
+    verdicts.go_on(state)
