@@ -34,7 +34,12 @@ class Cuts:
         for connection in self.network.connections() if breaks else ():
             is_across = (sender, receiver) in (connection.ends(True), connection.ends(False))
             if is_across and self._random.random() < BREAK_SHARE:
-                self.world.schedule.after(self._random.random() * seconds * 1.5, self.network.break_, connection)
+                self.world.schedule.after(self._random.random() * seconds * 1.5, self._break, connection)
+
+    def _break(self, connection: Connection) -> None:
+        """It breaks over a cut; what was healed meanwhile does not."""
+        if not self.world.is_healed:
+            self.network.break_(connection)
 
     def part(self, one: str, other: str, seconds: float, *, breaks: bool = True) -> None:
         """Neither hears the other."""
