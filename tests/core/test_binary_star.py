@@ -515,18 +515,41 @@ def test_other_changes_of_the_document_leave_the_pair_as_it_is() -> None:
     assert fallback.state.settings.grace_s == 2.0
 
 
-def test_epoch_that_is_above_the_others_is_kept_before_what_waited_for_it_leaves() -> None:
+def meet_a_new_one_that_has_served(primary: Node) -> list[Any]:
+    """The fallback was started anew, and has served in a higher epoch before that: the effects of hearing so."""
+    status = PeerStatus(
+        identity="back",
+        state="passive",
+        star="backup",
+        epoch=primary.state.epoch + 1,
+        config_version=primary.state.config.packed_version,
+    )
+    binary_star.heard(primary.state, primary.peer("back"), status)
+    return primary.state.take_effects()
+
+
+def test_epoch_that_is_above_the_others_is_kept_before_anything_is_said_in_it() -> None:
     mesh, primary, _ = pair_of()
     primary.worker("w", "echo")
     primary.client("eve")
     mesh.run(SHORTLY_S)
     mesh.cuts.add(frozenset(("prim", "back")))
     primary.submit("eve", 1, "echo")
-    peer, pair = primary.peer("back"), primary.state.pair
-    assert pair is not None
-    version = primary.state.config.packed_version
-    above = primary.state.epoch + 1
-    status = PeerStatus(identity="back", state="passive", star="backup", epoch=above, config_version=version)
-    binary_star.heard(primary.state, peer, status)
-    kinds = [type(effect.message if isinstance(effect, Send) else effect) for effect in primary.state.take_effects()]
-    assert kinds.index(Persist) < kinds.index(Task)
+    kinds = [type(effect) for effect in meet_a_new_one_that_has_served(primary)]
+    assert kinds.index(Persist) < kinds.index(Send)
+
+
+@pytest.mark.parametrize("is_idempotent", [False, True])
+def test_what_waits_when_the_other_has_served_meanwhile_runs_here_only_if_it_may_run_twice(
+    is_idempotent: bool,
+) -> None:
+    mesh, primary, _ = pair_of()
+    primary.worker("w", "echo", idempotent=is_idempotent)
+    primary.client("eve")
+    mesh.run(SHORTLY_S)
+    mesh.cuts.add(frozenset(("prim", "back")))
+    for sequence in (1, 2):  # the first waits for the fallback's word, the second for the first
+        primary.submit("eve", sequence, "echo")
+    primary.do(meet_a_new_one_that_has_served(primary))
+    assert primary.codes("eve") == ([] if is_idempotent else [502, 502])
+    assert len(primary.answer("w")) == is_idempotent

@@ -27,7 +27,7 @@ def keep_ahead(state: State) -> None:
     pair = state.pair
     if pair is not None and pair.star is Star.ACTIVE and pair.epoch_seen > state.epoch:
         open_next(state)
-        takeover.doubt_sessions(state)
+        takeover.distrust_all(state)
 
 
 def keep(state: State, *, is_serving: bool) -> None:

@@ -13,6 +13,8 @@ from scale0.core import admission, changes, endings, replication, routing
 from scale0.core.state import State
 from scale0.protocol.codes import Code
 
+_UNKNOWN = "outcome unknown: the other broker of the pair may have given it out meanwhile"
+
 
 def wake(state: State, *, trusted_until_s: float) -> None:
     """The copy is the state from now on. Everybody in it has the usual time to come."""
@@ -45,12 +47,17 @@ def distrust(state: State) -> None:
     _doubt_waiting(state)
 
 
-def doubt_sessions(state: State) -> None:
-    """The other has served meanwhile, and has lost its state: what it was sent then may have been dispatched there.
+def distrust_all(state: State) -> None:
+    """The other has served meanwhile, and has lost its state: what it had, or was sent then, may have been dispatched.
 
-    Nobody here knows what that was; so a follower must not take what its copy lacks for new either.
+    It began with a copy of what waits here. Nobody here knows what else it was sent; so a follower must not take what
+    its copy lacks for new either.
     """
     _doubt_sessions(state)
+    _doubt_waiting(state)  # first: a slot that becomes free is for nothing of that
+    for held in list(state.stream.held.values()) if state.stream is not None else ():
+        if not held.entry.service.idempotent and replication.recall(state, held.entry):
+            endings.settle_error(state, held.entry, Code.WORKER_LOST, _UNKNOWN)
     if state.stream is not None and not state.stream.is_lost:
         replication.begin(state)  # no change says this alone: who follows already gets a new copy
 
@@ -61,13 +68,12 @@ def _doubt_sessions(state: State) -> None:
 
 
 def _doubt_waiting(state: State) -> None:
-    """The copy is old: what waits in it may have been dispatched since, so it waits on only if it may be repeated.
+    """What waits may have been dispatched by the other since, so it waits on only if it may be repeated.
 
-    What is in flight in it may have come back since, and been dispatched elsewhere: it must not wait here again.
+    What is in flight may have come back since, and been dispatched elsewhere: it must not wait here again.
     """
-    text = "outcome unknown: the broker that took over had an old copy, and the task may have run since"
     for entry in list(state.ledger.entries.values()):
         if not entry.is_queued:
             entry.is_rivalled = changes.is_streamed(entry)
         elif not entry.service.idempotent:
-            endings.settle_error(state, entry, Code.WORKER_LOST, text)
+            endings.settle_error(state, entry, Code.WORKER_LOST, _UNKNOWN)
