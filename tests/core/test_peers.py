@@ -5,10 +5,20 @@ from __future__ import annotations
 import pytest
 
 from scale0.core import afar
-from scale0.core.effects import Alarm, Dial, HangUp
+from scale0.core.effects import Alarm, Dial, HangUp, Send
 from scale0.core.settings import Limits
 from scale0.protocol.dialects import CLIENT, PEER
-from scale0.protocol.messages import Cancel, Connect, Disconnect, Error, PeerStatus, SnapshotReq, TableReq, Task
+from scale0.protocol.messages import (
+    Cancel,
+    Connect,
+    Disconnect,
+    Error,
+    PeerStatus,
+    SnapshotReq,
+    TableReq,
+    Task,
+    TaskReply,
+)
 from tests.core.desk import Desk, codes, route_of
 from tests.core.mesh import Mesh, document_of, group_of, id_of, network_of
 from tests.core.neighbour import Neighbour, joining, said, status
@@ -365,6 +375,23 @@ def test_outcome_of_a_lost_peers_task_waits_for_it() -> None:
     assert b2.bodies("bob") == []
     mesh.run(1.0)
     assert b2.bodies("bob") == [b"done"], "it was delivered when the link was up again"
+
+
+def test_outcome_waits_while_connect_is_under_way_on_another_connection() -> None:
+    desk = Desk(identity="b2")
+    b1, worker = Neighbour(desk, "b1"), desk.worker("w", "echo")
+    b1.say(Task(b1.id(1), "echo", (b"x",), 30_000))
+    (task,) = said(desk.sent, Task, "w")
+    desk.fail(Send(route_of("b1"), PEER, status("b2")), "unroutable")
+    desk.pass_time(0.2)
+    (dial,) = [effect for effect in desk.others if isinstance(effect, Dial)]
+    assert said(desk.sent, Connect), "it says that it holds the task"
+    worker.reply(task)
+    late = b1.say(status("b1"))  # it was read before the connection ended
+    assert not said(late, TaskReply), "what is sent there may end with it"
+    effects = desk.broker.receive(dial.route, PEER, joining("b1", is_joining=False), desk.now)
+    (sent,) = [effect for effect in effects if isinstance(effect, Send) and isinstance(effect.message, TaskReply)]
+    assert sent.route == dial.route
 
 
 def test_what_a_peer_does_not_hold_any_more_after_a_broken_link_is_lost() -> None:

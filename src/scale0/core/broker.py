@@ -136,6 +136,8 @@ class Broker:
         if handler and session and session.dialect is dialect and state.mode != "disabled":
             session.last_seen_s = now
             is_back = session.is_absent and not _turns_away(message)
+            if is_back and dialect is PEER:
+                is_back = not dialing.is_moving(state, session)
             is_ping = type(message) is Ping  # rule 24: PONG and 426 leave before what was held fills the pipe
             if is_back and not is_ping:
                 connections.deliver_held(state, session)

@@ -144,6 +144,16 @@ def broken(state: State, route: Route) -> None:
     hang_up(state, peer.dialing, is_failure=not peer.is_linked)
 
 
+def is_moving(state: State, session: Session) -> bool:
+    """Whether its connection broke, and CONNECT is under way on another one.
+
+    CONNECT says what we hold. What would be sent on the old connection after that, since something was still read from
+    it, may end with it, and the other side would count on it for ever.
+    """
+    route = state.network.of(session).dialing.route
+    return route is not None and route != session.route
+
+
 def nobody_there(state: State, route: Route) -> None:
     """Nobody listens at that address: if our partner was there, its process has ended, and its copy with it."""
     peer = state.network.by_route(route)
