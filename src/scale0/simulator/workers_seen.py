@@ -126,7 +126,7 @@ class WorkersSeen:
         self._must_be_alive(process, show_id(task.id))
         holds = self._holds.setdefault(process, {})
         capacity = self._capacity.get(process, 0)
-        if len(holds) >= capacity:
+        if len(holds) >= capacity and task.id not in holds:  # which needs no other slot: its reply answers both
             what = f"holds {len(holds)} of {capacity} and was sent {show_id(task.id)} too"
             self._fail("rule 6", f"{process.label} {what}")
         if task.service not in self._services.get(process, ()):
