@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from scale0_pipeline import compiling
 from scale0_pipeline.java import find_java
@@ -34,3 +35,8 @@ def test_what_runs_for_each_row_is_compiled_well() -> None:
         "java/util/HashMap",
     ):
         assert not name.startswith(compiling.PER_QUERY)
+
+
+@pytest.mark.spark
+def test_java_that_runs_takes_a_directive(spark: SparkSession) -> None:
+    assert compiling.be_brief(spark), "its compilers are told while they run"

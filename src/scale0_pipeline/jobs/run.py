@@ -29,7 +29,7 @@ from scale0_pipeline.jobs.derive import Deriver
 from scale0_pipeline.jobs.stream import patiently, reached, start_stream, stretches, wait_for
 from scale0_pipeline.jobs.writer import Writer
 from scale0_pipeline.progress import Progress, silent
-from scale0_pipeline.session import running_session
+from scale0_pipeline.session import current_session, is_on_this_machine, running_session
 from scale0_pipeline.tables import crash_points
 from scale0_pipeline.tables.lease import Lease
 from scale0_pipeline.transforms.registry import APPENDED, DERIVED, Derived, Growing
@@ -39,6 +39,7 @@ IDLE_S: Final = 1.0  # between two looks whether a table that could wait has wai
 LOOK_S: Final = 60.0  # between two looks at the rules of quality
 QUIET_S: Final = 10.0  # after so long without a batch there is time to merge files
 MERGE_BYTES_MAX: Final = 256 * 1024**2  # that a stream merges at a time
+BRIEF_ROWS_MAX: Final = 20_000_000  # after so many, what is derived of them runs for so long that good code pays
 
 
 class Summary(msgspec.Struct):
@@ -179,9 +180,12 @@ def once(
     if not catalogue.brokers(place):
         cure = "start a broker with --telemetry; one that runs brings its first segment here within half a minute"
         raise NothingRecorded(f"there are no segments at {place.uri()}", cure)
+    is_ours = current_session() is None and is_on_this_machine(master)
     with _writer(place, master, progress, appended, derived) as writer:
         run = Run(writer)
         run.catch_up()
+        if is_ours and writer.rows_done <= BRIEF_ROWS_MAX:
+            compiling.be_brief(writer.spark)
         return run.finish()
 
 

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from scale0.telemetry import catalogue
 from scale0.telemetry.place import Place
 from scale0.telemetry.segments import write_segment
+from scale0_pipeline import compiling
 from scale0_pipeline.errors import LeaseHeld, NothingRecorded
 from scale0_pipeline.jobs import run
 from scale0_pipeline.jobs.compaction import sweep
@@ -137,6 +138,17 @@ def test_old_and_new_brokers_are_read_in_one_run_and_a_table_gains_a_column(
     add_segment(place, "eu-1", 7, 8)
     work(spark, place, advance)
     assert totals(place) == all_at(8)
+
+
+def test_a_session_that_somebody_else_has_started_stays_as_it_is(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[SparkSession] = []
+    monkeypatch.setattr(compiling, "be_brief", told.append)
+    place = Place(tmp_path)
+    add_segment(place, "eu-1", 1, 5)
+    assert run.once(place.url, **TABLES).rows == 5
+    assert not told, "what else it does may last"
 
 
 def test_a_gap_and_a_segment_that_is_gone_are_told_and_stop_nothing(spark: SparkSession, tmp_path: Path) -> None:
