@@ -63,7 +63,7 @@ def refusal(command: Command, parameters: Any) -> ProtocolError:
         (Command.CONFIGACK, {"config_version": bytes(17)}),
         (Command.CONFIGACK, {"config_version": bytes(16), "pair": "x" * 129}),
         (Command.CONFIGACK, {"config_version": bytes(16), "liveness": -1}),
-        (Command.CONFIGACK, {"config_version": bytes(16), "liveness": 1001}),
+        (Command.CONFIGACK, {"config_version": bytes(16), "liveness": 10**6 + 1}),
         (Command.ERROR, {"code": 0, "text": ""}),
         (Command.ERROR, {"code": 2**64 - 1, "text": ""}),
         (Command.ERROR, {"code": 404, "text": "", "id": b"short"}),

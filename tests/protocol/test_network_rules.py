@@ -43,7 +43,7 @@ def test_a_document_of_defaults_is_good() -> None:
         (Document(grace_s=-1.0), "grace", "must be above 0"),
         (Document(ageing_s=float("inf")), "ageing", "must be above 0"),
         (Document(ageing_s=float("nan")), "ageing", "must be above 0"),
-        (Document(liveness=1001), "liveness", "must be above 0 and at most 1000, not 1001"),
+        (Document(liveness=10**6 + 1), "liveness", "must be above 0 and at most 1000000, not 1000001"),
         (Document(grace_s=604_801.0), "grace", "must be above 0 and at most 604800"),
         (Document(service=[ServiceEntry(name="x", timeout_s=1e9)]), "service.x.timeout", "at most 604800"),
         (Document(limits=Limits(sessions=0)), "limits.sessions", "must be above 0"),

@@ -34,6 +34,6 @@ SERIAL_MAX: Final = 2**63 - 1  # CONNECTs of one process
 EPOCHS_MAX: Final = 64  # pairs of brokers whose epochs CONNECT names
 OPTIONS_BYTES_MAX: Final = 4096
 REMAINING_MS_MAX: Final = 7 * 24 * 3600 * 1000
-LIVENESS_MAX: Final = 1_000  # intervals of silence
+LIVENESS_MAX: Final = 1_000_000  # intervals of silence
 PRIORITIES: Final = 4  # 0 background, 1 normal, 2 high, 3 urgent
 PRIORITY_NORMAL: Final = 1
