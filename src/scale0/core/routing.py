@@ -94,7 +94,7 @@ def dispatch(state: State, entry: Entry, worker: Worker) -> None:
         entry.free = len(service.lru) + (not worker.is_listed)
         entry.waiting = service.queue.count
     slots = worker.slots
-    if slots:
+    if slots:  # as `hold` does it
         slots[entry.id] = attempt
     else:
         slots = worker.slots = {entry.id: attempt}
