@@ -203,6 +203,8 @@ def test_the_kinds_of_faults_can_be_listed(capsys: pytest.CaptureFixture[str]) -
     [
         ("--hours", "1", "--steps", "10"),
         ("--seed", "1", "--seeds", "1..3"),
+        ("--seeds", "5..1"),
+        ("--seeds", "1..3,7..7"),
         ("--for", "soon"),
         ("--seeds", "1..3", "--only-faults", "1"),
         ("--seed", "0", "--faults", "link-breaks"),

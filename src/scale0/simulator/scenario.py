@@ -199,6 +199,8 @@ def read_seeds(text: str) -> Seeds:
         except ValueError:
             what = f"{part.strip()!r} is no seed and no range of seeds"
             raise UsageError(f"{what}\nwrite 7, 0..100, 5000.. or several with commas") from None
+        if listed and not listed[-1]:
+            raise UsageError(f"{part.strip()} has no seed in it: a range ends before its last\n0..100 is 0 to 99")
     return Seeds(tuple(listed), tuple(endless))
 
 
